@@ -119,7 +119,7 @@ void dp_cli_growth_fini(struct dp_cli_growth *g)
 /* ---- the ticks of a directory ----------------------------------------------------------------------------------- */
 
 /* Whether a process counts: it has not ended, or all have ended. */
-static bool counts(const struct dp_query_series *s, uint32_t process)
+static bool counts(const struct dp_leaks_series *s, uint32_t process)
 {
     bool all_ended = true;
     for (size_t i = 0; i < s->processes.n; i++)
@@ -127,18 +127,18 @@ static bool counts(const struct dp_query_series *s, uint32_t process)
     return s->processes.at[process].n_points > 0 && (all_ended || !s->processes.at[process].ended);
 }
 
-static int take_curves(struct dp_cli_growth *g, const struct dp_query_series *s)
+static int take_curves(struct dp_cli_growth *g, const struct dp_leaks_series *s)
 {
     for (size_t i = 0; i < s->curves.n; i++) {
-        const struct dp_query_curve *curve = &s->curves.at[i];
-        const struct dp_query_process *process = &s->processes.at[curve->process];
+        const struct dp_leaks_curve *curve = &s->curves.at[i];
+        const struct dp_leaks_process *process = &s->processes.at[curve->process];
         if (!counts(s, curve->process))
             continue;
         struct dp_cli_change *change = change_of(g, curve->stack);
         if (!change)
             return -ENOMEM;
         size_t n = process->n_points;
-        struct dp_query_slope slope = dp_query_slope_of(process->times_ns, curve->bytes, 0, n);
+        struct dp_leaks_slope slope = dp_leaks_slope_of(process->times_ns, curve->bytes, 0, n);
         double growth = fabs(curve->bytes[n - 1] - curve->bytes[0]);
         int64_t first = (int64_t)curve->bytes[0], last = (int64_t)curve->bytes[n - 1];
         dp_merge_sum(&change->before, first);
@@ -158,7 +158,7 @@ static int take_curves(struct dp_cli_growth *g, const struct dp_query_series *s)
 
 static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths, size_t n_paths)
 {
-    struct dp_query_series series = {.view = v};
+    struct dp_leaks_series series = {.view = v};
     if (v->at_text) {
         dp_print_error(v->verb, "--at needs two arguments, OLD NEW; of a directory all ticks are compared");
         return DP_EXIT_USAGE;
@@ -174,7 +174,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
     if (!status)
-        status = dp_query_series_read(&series);
+        status = dp_leaks_series_read(&series);
     if (!status && take_curves(g, &series)) {
         dp_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
@@ -185,7 +185,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
     series.stacks = (struct dp_query_stacks){.key = {0}};
     g->is_series = true;
     for (size_t i = 0; i < series.processes.n; i++) {
-        const struct dp_query_process *process = &series.processes.at[i];
+        const struct dp_leaks_process *process = &series.processes.at[i];
         if (!counts(&series, (uint32_t)i))
             continue;
         g->n_processes++;
@@ -196,7 +196,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
         g->duration_ns = duration_ns > g->duration_ns ? duration_ns : g->duration_ns;
     }
     g->n_files = v->paths.n;
-    dp_query_series_fini(&series);
+    dp_leaks_series_fini(&series);
     sort(g);
     return status;
 }

@@ -107,7 +107,7 @@ static int count(struct functions *f, struct dp_query *v, int sign, bool creates
             return shown;
         if (!shown || !v->stack.n)
             continue;
-        size_t own = dp_query_own_frame(v), at = own < v->stack.n ? own : 0;
+        size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
         const char *name = dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
         uint32_t number = dp_strings_add(&f->names, name, strlen(name));
         if (number == DP_STRINGS_NONE)
@@ -144,7 +144,7 @@ static bool describe(struct dp_cli_sentences *s, struct dp_query *v, uint32_t ro
 {
     if (dp_query_row(v, row) < 0 || !v->stack.n)
         return false;
-    size_t own = dp_query_own_frame(v), at = own < v->stack.n ? own : 0;
+    size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
     const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[at]];
     const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
     int n =

@@ -71,7 +71,7 @@ static double sum(const double *values, size_t first, size_t last)
     return sum;
 }
 
-static double freed(const struct dp_query_curve *c, size_t first, size_t last)
+static double freed(const struct dp_leaks_curve *c, size_t first, size_t last)
 {
     return fmax(sum(c->allocated_samples, first + 1, last + 1) - (c->samples[last] - c->samples[first]), 0);
 }
@@ -86,13 +86,13 @@ struct clock {
     size_t warm;                       /* the first point that counts: that of the first quarter */
 };
 
-static double duration(const struct dp_query_process *p, size_t i)
+static double duration(const struct dp_leaks_process *p, size_t i)
 {
     return fmax((double)(p->times_ns[i] - (i ? p->times_ns[i - 1] : p->start_ns)), 1);
 }
 
 /* Adds, for each point, how much of its time was work, from 0 to 1: less if its rate is far below the typical one. */
-static void add_activity(const struct dp_query_process *p, const double *work, double *activity)
+static void add_activity(const struct dp_leaks_process *p, const double *work, double *activity)
 {
     double all = sum(work, 0, p->n_points), squares = 0;
     for (size_t i = 0; i < p->n_points; i++)
@@ -105,7 +105,7 @@ static void add_activity(const struct dp_query_process *p, const double *work, d
  * Time is what the other stacks allocated, as this one cannot be compared with itself: plus its own allocations where
  * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few.
  */
-static void clock_of(const struct dp_query_process *p, const struct dp_query_curve *c, struct clock *k)
+static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, struct clock *k)
 {
     double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
     double active_ns = 0, clock_ns = 0, all_ns = 0, counted = 0, end = 0;
@@ -141,7 +141,7 @@ static void clock_of(const struct dp_query_process *p, const struct dp_query_cur
         k->warm++;
 }
 
-size_t dp_leaks_work(const struct dp_query_process *p, const struct dp_query_curve *curves, size_t n_curves,
+size_t dp_leaks_work(const struct dp_leaks_process *p, const struct dp_leaks_curve *curves, size_t n_curves,
                      double *work_ns)
 {
     double activity[DP_QUERY_POINTS] = {0};
@@ -168,12 +168,12 @@ static double by_the_clock(const struct clock *k, double per_hour, size_t first,
 /* ---- load ------------------------------------------------------------------------------------------------------- */
 
 /* Sampled blocks that were allocated or freed from one point to another. */
-static double events(const struct dp_query_curve *c, size_t first, size_t last)
+static double events(const struct dp_leaks_curve *c, size_t first, size_t last)
 {
     return sum(c->allocated_samples, first + 1, last + 1) + freed(c, first, last);
 }
 
-static void fill_load(const struct dp_query_curve *c, const struct clock *k, struct dp_leaks_window *w)
+static void fill_load(const struct dp_leaks_curve *c, const struct clock *k, struct dp_leaks_window *w)
 {
     size_t last = k->warm + w->n - 1;
     double whole = fmax(k->active_ns[last] - k->active_ns[0], 1), mean = events(c, 0, last) / whole;
@@ -195,7 +195,7 @@ static void fill_load(const struct dp_query_curve *c, const struct clock *k, str
 /* ---- buffers that double ---------------------------------------------------------------------------------------- */
 
 /* Whether the curve is flat between steps of at least STEP; then *e has the verdict. */
-static bool doubles(const struct dp_query_process *p, const struct dp_query_curve *c, const struct clock *k,
+static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k,
                     double all_growth, struct dp_leaks_evidence *e)
 {
     size_t last = p->n_points - 1, at[DP_QUERY_POINTS], n = 0;
@@ -245,7 +245,7 @@ struct level {
  * Of the points first..last. Values of blocks that live long are not independent of each other: there are as many
  * independent ones as the blocks were replaced, and at least one.
  */
-static struct level level_of(const struct dp_query_curve *c, const struct clock *k, size_t first, size_t last)
+static struct level level_of(const struct dp_leaks_curve *c, const struct clock *k, size_t first, size_t last)
 {
     struct level level = {0};
     double all = 0, squares = 0, allocated = sum(c->allocated_samples, first, last + 1);
@@ -272,7 +272,7 @@ static double above(double difference, double variance)
 
 /* The pace, in bytes an hour, of growth until the point `last`, at least 3, of which no end is seen; 0: there is none.
  */
-static double open_pace_at(const struct dp_query_curve *c, const struct clock *k, size_t last, double all_growth)
+static double open_pace_at(const struct dp_leaks_curve *c, const struct clock *k, size_t last, double all_growth)
 {
     size_t from[5] = {0, 0, 0, 0, last + 1};
     for (size_t q = 1; q < 4; q++) {
@@ -297,7 +297,7 @@ static double open_pace_at(const struct dp_query_curve *c, const struct clock *k
  * If most of it was freed in the last tick of a process that then ended, that may be how the process ended, and says
  * nothing about the time before.
  */
-static double open_pace(const struct dp_query_process *p, const struct dp_query_curve *c, const struct clock *k,
+static double open_pace(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k,
                         double all_growth)
 {
     size_t last = p->n_points - 1;
@@ -310,7 +310,7 @@ static double open_pace(const struct dp_query_process *p, const struct dp_query_
 /* ---- the probability -------------------------------------------------------------------------------------------- */
 
 /* The time at which the growth began: 95 % of the growth comes after it. */
-static int64_t since(const struct dp_query_process *p, const struct dp_query_curve *c)
+static int64_t since(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
     size_t last = p->n_points - 1, at = 0;
     double growth = c->bytes[last] - c->bytes[0];
@@ -319,21 +319,21 @@ static int64_t since(const struct dp_query_process *p, const struct dp_query_cur
     return at || c->bytes[0] > growth / 20 ? p->times_ns[at] : p->start_ns;
 }
 
-static double growth_since(const struct dp_query_curve *c, size_t first, size_t last)
+static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t last)
 {
     double growth = fmax(c->bytes[last] - c->bytes[first], 0),
            allocated = sum(c->allocated_samples, first + 1, last + 1);
     return growth * (1 - TURNOVER_LESS * (allocated > 0 ? clamp(freed(c, first, last) / allocated) : 0));
 }
 
-double dp_leaks_growth(const struct dp_query_process *p, const struct dp_query_curve *c)
+double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
     struct clock k;
     clock_of(p, c, &k);
     return p->n_points < 2 ? 0 : growth_since(c, k.warm, p->n_points - 1);
 }
 
-static void count_steps(const struct dp_query_curve *c, size_t first, size_t last, struct dp_leaks_evidence *e)
+static void count_steps(const struct dp_leaks_curve *c, size_t first, size_t last, struct dp_leaks_evidence *e)
 {
     e->n_steps = last - first;
     for (size_t i = first; i < last; i++) {
@@ -342,7 +342,7 @@ static void count_steps(const struct dp_query_curve *c, size_t first, size_t las
     }
 }
 
-static void fill_window(const struct dp_query_curve *c, const struct clock *k, size_t last, struct dp_leaks_window *w)
+static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, size_t last, struct dp_leaks_window *w)
 {
     size_t first = k->warm;
     double weight = c->bytes[last] / fmax(c->samples[last], 1e-9),
@@ -359,7 +359,7 @@ static void fill_window(const struct dp_query_curve *c, const struct clock *k, s
         fill_load(c, k, w);
 }
 
-struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, const struct dp_query_curve *c,
+struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
                                               double all_growth)
 {
     struct dp_leaks_evidence e = {.kind = DP_LEAKS_STEADY};
@@ -373,7 +373,7 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, 
     size_t last = p->n_points - 1, half = k.warm;
     while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
         half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
-    double slope = dp_query_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
+    double slope = dp_leaks_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
     e.bytes_per_hour = by_the_clock(&k, slope, half, last);
     e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     e.since_ns = since(p, c);

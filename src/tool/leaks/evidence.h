@@ -35,10 +35,10 @@ struct dp_leaks_evidence {
  * The growth of a stack in bytes, after the first quarter of the time in which the program worked. Memory that turns
  * over counts less. 0: it does not grow.
  */
-double dp_leaks_growth(const struct dp_query_process *, const struct dp_query_curve *);
+double dp_leaks_growth(const struct dp_leaks_process *, const struct dp_leaks_curve *);
 /* all_growth: the sum of dp_leaks_growth over the curves of the process. */
-struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *, const struct dp_query_curve *,
+struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *, const struct dp_leaks_curve *,
                                               double all_growth);
 /* How many points there are in which the process worked, or a stack of many samples, and for how long that was. */
-size_t dp_leaks_work(const struct dp_query_process *, const struct dp_query_curve *curves, size_t n_curves,
+size_t dp_leaks_work(const struct dp_leaks_process *, const struct dp_leaks_curve *curves, size_t n_curves,
                      double *work_ns);

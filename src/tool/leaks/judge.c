@@ -37,7 +37,7 @@ const char *dp_leaks_verdict_text(enum dp_leaks_verdict verdict)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
-static struct dp_leaks_row *row_of(struct dp_leaks *r, const struct dp_query_curve *curve, bool is_leak)
+static struct dp_leaks_row *row_of(struct dp_leaks *r, const struct dp_leaks_curve *curve, bool is_leak)
 {
     while (r->of_stack.n <= 2 * (size_t)curve->stack + 1) {
         uint32_t *fresh = dp_vec_push(&r->of_stack);
@@ -56,7 +56,7 @@ static struct dp_leaks_row *row_of(struct dp_leaks *r, const struct dp_query_cur
     return is_leak ? &r->leaks.at[*known - 1] : &r->suspects.at[*known - 1];
 }
 
-static int add(struct dp_leaks *r, const struct dp_query_curve *curve, const struct dp_leaks_evidence *e, double bytes,
+static int add(struct dp_leaks *r, const struct dp_leaks_curve *curve, const struct dp_leaks_evidence *e, double bytes,
                bool is_leak)
 {
     struct dp_leaks_row *row = row_of(r, curve, is_leak);
@@ -90,7 +90,7 @@ static int by_weight(const void *a, const void *b)
 }
 
 /* The curves of a process. */
-static int judge_process(struct dp_leaks *r, const struct dp_query_process *p, size_t end, bool is_in_use)
+static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, size_t end, bool is_in_use)
 {
     double all_growth = 0, work_ns;
     size_t n_ticks = dp_leaks_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
@@ -98,7 +98,7 @@ static int judge_process(struct dp_leaks *r, const struct dp_query_process *p, s
     for (size_t i = p->first_curve; i < end; i++)
         all_growth += dp_leaks_growth(p, &r->series.curves.at[i]);
     for (size_t i = p->first_curve; i < end; i++) {
-        const struct dp_query_curve *curve = &r->series.curves.at[i];
+        const struct dp_leaks_curve *curve = &r->series.curves.at[i];
         struct dp_leaks_evidence e = dp_leaks_evidence_of(p, curve, all_growth);
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
@@ -134,7 +134,7 @@ static void print_rate(char text[32], double rate)
              unit);
 }
 
-static void describe_needs(struct dp_leaks *r, const struct dp_query_process *p)
+static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
 {
     const struct dp_leaks_row *first = r->suspects.n ? &r->suspects.at[0] : NULL;
     double seconds = r->work_ns / 1e9, samples = first ? first->evidence.n_left : r->n_samples, longer = seconds;
@@ -156,10 +156,10 @@ static void describe_needs(struct dp_leaks *r, const struct dp_query_process *p)
 /* The process with most work is the one that was looked at. */
 static void conclude(struct dp_leaks *r)
 {
-    const struct dp_query_process *most = NULL;
+    const struct dp_leaks_process *most = NULL;
     double most_work = -1;
     for (size_t i = 0; i < r->series.processes.n; i++) {
-        const struct dp_query_process *p = &r->series.processes.at[i];
+        const struct dp_leaks_process *p = &r->series.processes.at[i];
         size_t end = i + 1 < r->series.processes.n ? p[1].first_curve : r->series.curves.n;
         double work = 0, work_ns;
         for (size_t k = 0; k < p->n_points; k++)
@@ -182,7 +182,7 @@ int dp_leaks_judge(struct dp_leaks *r)
 {
     r->series.view = r->view;
     r->series.from_own = true;
-    int status = dp_query_series_read(&r->series);
+    int status = dp_leaks_series_read(&r->series);
     if (!status && !r->series.has_inuse) {
         dp_print_error(r->view->verb, "%s: no heap profile: it has no sample type inuse_space", r->view->paths.at[0]);
         status = DP_EXIT_FAILED;
@@ -191,7 +191,7 @@ int dp_leaks_judge(struct dp_leaks *r)
     for (size_t i = 0; i < r->series.processes.n; i++)
         all_ended &= r->series.processes.at[i].ended;
     for (size_t i = 0; i < r->series.processes.n && !status; i++) {
-        const struct dp_query_process *p = &r->series.processes.at[i];
+        const struct dp_leaks_process *p = &r->series.processes.at[i];
         size_t end = i + 1 < r->series.processes.n ? p[1].first_curve : r->series.curves.n;
         status = judge_process(r, p, end, all_ended || !p->ended); /* memory of an ended process is not in use */
         if (status) {
@@ -214,5 +214,5 @@ void dp_leaks_fini(struct dp_leaks *r)
     dp_vec_fini(&r->leaks);
     dp_vec_fini(&r->suspects);
     dp_vec_fini(&r->of_stack);
-    dp_query_series_fini(&r->series);
+    dp_leaks_series_fini(&r->series);
 }

@@ -50,7 +50,7 @@ struct dp_leaks {
 
     double in_use, in_use_before;                    /* now or at the exit; at the last tick */
     struct dp_leaks_tally filled, steady, libraries; /* no leaks */
-    struct dp_query_series series;
+    struct dp_leaks_series series;
     DP_VEC(uint32_t) of_stack; /* leak + 1; suspect + 1 with the highest bit */
 };
 

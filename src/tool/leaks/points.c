@@ -25,7 +25,7 @@ static void join(double *values, size_t at, size_t n, bool is_sum)
 }
 
 /* Whether a point has less than a tenth of the mean work of a time. */
-static bool is_idle(const struct dp_query_process *p, size_t at, double all_work)
+static bool is_idle(const struct dp_leaks_process *p, size_t at, double all_work)
 {
     double time = (double)(p->times_ns[at] - p->times_ns[at - 1]),
            all_time = (double)(p->times_ns[p->n_points - 1] - p->times_ns[0]);
@@ -36,7 +36,7 @@ static bool is_idle(const struct dp_query_process *p, size_t at, double all_work
  * The share of the work of the process in two neighbouring points, and a little of their share of time. Work and idle
  * time are joined last.
  */
-static double cost_of_pair(const struct dp_query_process *p, size_t at, double all_work)
+static double cost_of_pair(const struct dp_leaks_process *p, size_t at, double all_work)
 {
     if (is_idle(p, at, all_work) != is_idle(p, at + 1, all_work))
         return 1;
@@ -45,7 +45,7 @@ static double cost_of_pair(const struct dp_query_process *p, size_t at, double a
     return (p->work[at] + p->work[at + 1]) / fmax(all_work, 1) + 0.05 * time / fmax(all_time, 1);
 }
 
-void dp_query_points_join(struct dp_query_series *s, struct dp_query_process *p)
+void dp_leaks_points_join(struct dp_leaks_series *s, struct dp_leaks_process *p)
 {
     double all_work = 0;
     for (size_t i = 0; i < p->n_points; i++)
@@ -58,7 +58,7 @@ void dp_query_points_join(struct dp_query_series *s, struct dp_query_process *p)
         join(p->work, best, n, true);
         memmove(p->times_ns + best, p->times_ns + best + 1, (n - best - 1) * sizeof *p->times_ns);
         for (size_t i = p->first_curve; i < s->curves.n; i++) {
-            struct dp_query_curve *c = &s->curves.at[i];
+            struct dp_leaks_curve *c = &s->curves.at[i];
             join(c->bytes, best, n, false);
             join(c->samples, best, n, false);
             join(c->allocated_samples, best, n, true);
@@ -67,7 +67,7 @@ void dp_query_points_join(struct dp_query_series *s, struct dp_query_process *p)
     }
 }
 
-static double all_in_use(const struct dp_query_series *s, const struct dp_query_process *p, size_t at)
+static double all_in_use(const struct dp_leaks_series *s, const struct dp_leaks_process *p, size_t at)
 {
     double bytes = 0;
     for (size_t i = p->first_curve; i < s->curves.n; i++)
@@ -75,7 +75,7 @@ static double all_in_use(const struct dp_query_series *s, const struct dp_query_
     return bytes;
 }
 
-void dp_query_points_leave_out_shutdown(const struct dp_query_series *s, struct dp_query_process *p)
+void dp_leaks_points_skip_shutdown(const struct dp_leaks_series *s, struct dp_leaks_process *p)
 {
     double work = 0, later = 0, most = 0;
     size_t n = p->n_points, best = n;

@@ -32,7 +32,7 @@ struct types {
 };
 
 struct reading {
-    struct dp_query_series *series;
+    struct dp_leaks_series *series;
     struct types types;
     size_t point;
     bool is_end;   /* of the process */
@@ -47,7 +47,7 @@ static int type_named(const struct dp_model *m, const char *name)
     return -1;
 }
 
-size_t dp_query_own_frame(const struct dp_query *v)
+size_t dp_leaks_own_frame(const struct dp_query *v)
 {
     const struct dp_naming_frame *frames = v->frames.at.at;
     for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, users know the runtime's functions */
@@ -69,7 +69,7 @@ static double samples_of(int64_t objects, int64_t bytes, int64_t rate)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
-static int room_for_rows(struct dp_query_series *s)
+static int room_for_rows(struct dp_leaks_series *s)
 {
     size_t n = s->view->merge.model.rows.n;
     if (s->stack_of.n >= n)
@@ -85,7 +85,7 @@ static int room_for_rows(struct dp_query_series *s)
 }
 
 /* The stack of a row into *stack, NO_STACK if it is not shown. */
-static int find_stack(struct dp_query_series *s, uint32_t row, uint32_t *stack)
+static int find_stack(struct dp_leaks_series *s, uint32_t row, uint32_t *stack)
 {
     struct dp_query *v = s->view;
     if (room_for_rows(s))
@@ -98,7 +98,7 @@ static int find_stack(struct dp_query_series *s, uint32_t row, uint32_t *stack)
             return shown;
         *known = NO_STACK;
         if (shown) {
-            size_t own = s->from_own ? dp_query_own_frame(v) : 0;
+            size_t own = s->from_own ? dp_leaks_own_frame(v) : 0;
             uint32_t number = dp_query_stacks_add(&s->stacks, v, own < v->stack.n ? own : 0);
             if (number == DP_STRINGS_NONE)
                 return -ENOMEM;
@@ -110,7 +110,7 @@ static int find_stack(struct dp_query_series *s, uint32_t row, uint32_t *stack)
     return 0;
 }
 
-static struct dp_query_curve *curve_of(struct dp_query_series *s, uint32_t stack, uint32_t row, int64_t value)
+static struct dp_leaks_curve *curve_of(struct dp_leaks_series *s, uint32_t stack, uint32_t row, int64_t value)
 {
     if (s->curve_of.n <= stack) {
         size_t n_more = stack + 64 - s->curve_of.n;
@@ -122,13 +122,13 @@ static struct dp_query_curve *curve_of(struct dp_query_series *s, uint32_t stack
     }
     uint32_t *known = &s->curve_of.at[stack];
     if (!*known) {
-        struct dp_query_curve *fresh = dp_vec_push(&s->curves);
+        struct dp_leaks_curve *fresh = dp_vec_push(&s->curves);
         if (!fresh)
             return NULL;
-        *fresh = (struct dp_query_curve){.stack = stack, .process = (uint32_t)s->processes.n - 1, .row_value = -1};
+        *fresh = (struct dp_leaks_curve){.stack = stack, .process = (uint32_t)s->processes.n - 1, .row_value = -1};
         *known = (uint32_t)s->curves.n;
     }
-    struct dp_query_curve *curve = &s->curves.at[*known - 1];
+    struct dp_leaks_curve *curve = &s->curves.at[*known - 1];
     if (value > curve->row_value) {
         curve->row = row;
         curve->row_value = value;
@@ -145,14 +145,14 @@ static int64_t value_of(const int64_t *values, int type)
 static int take_row(void *ctx, uint32_t row, const int64_t *values)
 {
     struct reading *r = ctx;
-    struct dp_query_series *s = r->series;
-    struct dp_query_process *process = &s->processes.at[s->processes.n - 1];
+    struct dp_leaks_series *s = r->series;
+    struct dp_leaks_process *process = &s->processes.at[s->processes.n - 1];
     uint32_t stack;
     int err = find_stack(s, row, &stack);
     if (err || stack == NO_STACK)
         return err;
     int64_t bytes = value_of(values, r->types.inuse_space), allocated = value_of(values, r->types.alloc_space);
-    struct dp_query_curve *curve = curve_of(s, stack, row, bytes);
+    struct dp_leaks_curve *curve = curve_of(s, stack, row, bytes);
     if (!curve)
         return -ENOMEM;
     double samples = samples_of(value_of(values, r->types.inuse_objects), bytes, process->rate);
@@ -214,7 +214,7 @@ static int add_profile(struct reading *r, const struct dp_decode *d, struct dp_d
  * and destructors ran, others from then on, or both.
  */
 static int read_end(struct dp_query *v, const struct dp_query_file *names, size_t n, struct dp_query_source *source,
-                    struct dp_query_process *process)
+                    struct dp_leaks_process *process)
 {
     int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, source);
     if (status)
@@ -234,17 +234,17 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
 }
 
 /* The files names[0..n) of one process, the newest first. */
-static int read_process(struct dp_query_series *s, const struct dp_query_file *names, size_t n)
+static int read_process(struct dp_leaks_series *s, const struct dp_query_file *names, size_t n)
 {
     struct dp_query *v = s->view;
     struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
-    struct dp_query_process *process = dp_vec_push(&s->processes);
+    struct dp_leaks_process *process = dp_vec_push(&s->processes);
     struct reading r = {.series = s};
     int status = process ? 0 : DP_EXIT_FAILED;
     if (!process)
         dp_print_error(v->verb, "out of memory");
     else
-        *process = (struct dp_query_process){.rate = 1, .first_curve = s->curves.n};
+        *process = (struct dp_leaks_process){.rate = 1, .first_curve = s->curves.n};
     dp_vec_clear(&s->curve_of);
     if (!status)
         status = read_end(v, names, n, &source, process);
@@ -264,7 +264,7 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
         }
         if (!r.is_end) {
             if (process->n_points == DP_QUERY_POINTS)
-                dp_query_points_join(s, process);
+                dp_leaks_points_join(s, process);
             r.point = process->n_points++;
             process->n_ticks++;
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
@@ -274,12 +274,12 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
             status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }
     if (!status)
-        dp_query_points_leave_out_shutdown(s, process);
+        dp_leaks_points_skip_shutdown(s, process);
     dp_query_source_fini(&source);
     return status;
 }
 
-static void name_process(struct dp_query_process *process, const struct dp_query_file *name)
+static void name_process(struct dp_leaks_process *process, const struct dp_query_file *name)
 {
     const char *pid = name->program + name->n_program + 1;
     size_t n_pid = (size_t)(name->file + name->n_process - pid);
@@ -287,7 +287,7 @@ static void name_process(struct dp_query_process *process, const struct dp_query
              name->program, n_pid < 16 ? (int)n_pid : 16, pid);
 }
 
-static int read_processes(struct dp_query_series *s)
+static int read_processes(struct dp_leaks_series *s)
 {
     struct dp_query *v = s->view;
     struct dp_query_file *names = calloc(v->paths.n + 1, sizeof *names);
@@ -318,13 +318,13 @@ static int read_processes(struct dp_query_series *s)
     return status;
 }
 
-int dp_query_series_read(struct dp_query_series *s)
+int dp_leaks_series_read(struct dp_leaks_series *s)
 {
     struct dp_query *v = s->view;
     int status = read_processes(s);
     while (status == DP_QUERY_BROKEN) {
-        struct dp_query_series again = {.view = v, .from_own = s->from_own};
-        dp_query_series_fini(s);
+        struct dp_leaks_series again = {.view = v, .from_own = s->from_own};
+        dp_leaks_series_fini(s);
         *s = again;
         status = dp_query_restart(v);
         if (!status)
@@ -333,7 +333,7 @@ int dp_query_series_read(struct dp_query_series *s)
     return status;
 }
 
-void dp_query_series_fini(struct dp_query_series *s)
+void dp_leaks_series_fini(struct dp_leaks_series *s)
 {
     dp_query_stacks_fini(&s->stacks);
     dp_vec_fini(&s->processes);

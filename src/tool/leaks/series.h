@@ -7,7 +7,7 @@
 #define DP_QUERY_NO_OWN UINT32_MAX
 enum { DP_QUERY_POINTS = 64 }; /* of a curve, at most: ticks with little work are joined where there are more */
 
-struct dp_query_process {
+struct dp_leaks_process {
     char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
@@ -21,7 +21,7 @@ struct dp_query_process {
 };
 
 /* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */
-struct dp_query_curve {
+struct dp_leaks_curve {
     uint32_t stack, process; /* of stacks, of processes */
     uint32_t row;            /* a row of the model that has this stack, the largest */
     int64_t row_value;
@@ -32,22 +32,22 @@ struct dp_query_curve {
 };
 
 /* Zero is an empty one, with view and from_own set. */
-struct dp_query_series {
+struct dp_leaks_series {
     struct dp_query *view; /* its options; its merge.model becomes that of all files */
     bool from_own;         /* stacks begin at the first frame of the user's own code */
 
     bool has_inuse; /* the files have inuse_space */
     struct dp_query_stacks stacks;
-    DP_VEC(struct dp_query_process) processes;
-    DP_VEC(struct dp_query_curve) curves;
+    DP_VEC(struct dp_leaks_process) processes;
+    DP_VEC(struct dp_leaks_curve) curves;
     DP_VEC(uint32_t) curve_of; /* by stack, of the process that is read: curve + 1 */
     DP_VEC(uint32_t) stack_of; /* by row: stack + 1, UINT32_MAX: not shown, 0: not known yet */
     DP_VEC(uint32_t) own_of;   /* by row: n_own of a curve */
 };
 
 /* Reads the files of view->paths, which must be heap profiles. 0, or DP_EXIT_FAILED after one line. */
-int dp_query_series_read(struct dp_query_series *);
-void dp_query_series_fini(struct dp_query_series *);
+int dp_leaks_series_read(struct dp_leaks_series *);
+void dp_leaks_series_fini(struct dp_leaks_series *);
 
 /* The number of the first frame of v->stack that is the user's own code; v->stack.n: none is. */
-size_t dp_query_own_frame(const struct dp_query *v);
+size_t dp_leaks_own_frame(const struct dp_query *v);

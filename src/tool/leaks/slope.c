@@ -5,9 +5,9 @@
  */
 #include "tool/leaks/slope.h"
 
-struct dp_query_slope dp_query_slope_of(const int64_t *times_ns, const double *values, size_t first, size_t last)
+struct dp_leaks_slope dp_leaks_slope_of(const int64_t *times_ns, const double *values, size_t first, size_t last)
 {
-    struct dp_query_slope slope = {0, 0};
+    struct dp_leaks_slope slope = {0, 0};
     double n = (double)(last - first), t_mean = 0, v_mean = 0, tt = 0, tv = 0, pairs = 0;
     if (last < first + 2)
         return slope;

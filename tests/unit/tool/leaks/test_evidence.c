@@ -37,10 +37,10 @@ struct stack {
     int (*lifetime)(int tick);
 };
 
-static void simulate(const struct stack *s, struct dp_query_process *p, struct dp_query_curve *c)
+static void simulate(const struct stack *s, struct dp_leaks_process *p, struct dp_leaks_curve *c)
 {
     int births[TICKS] = {0}, deaths[TICKS] = {0}, live = 0;
-    *p = (struct dp_query_process){.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    *p = (struct dp_leaks_process){.n_points = TICKS, .start_ns = 1, .rate = 524288};
     memset(c, 0, sizeof *c);
     for (int t = 0; t < TICKS; t++) {
         births[t] = poisson(s->births(t));
@@ -64,8 +64,8 @@ static double called_leak(const struct stack *s, double share)
 {
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
-        struct dp_query_process p;
-        struct dp_query_curve c;
+        struct dp_leaks_process p;
+        struct dp_leaks_curve c;
         simulate(s, &p, &c);
         struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c) / share);
         assert_true(e.confidence >= 0 && e.confidence <= 1 && e.chance >= 0 && e.chance <= 1);
@@ -208,8 +208,8 @@ static void a_leak_is_found(void **state_)
  */
 static struct dp_leaks_evidence of_more_each_tick(bool more_blocks)
 {
-    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
-    struct dp_query_curve c = {0};
+    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    struct dp_leaks_curve c = {0};
     for (int t = 0; t < TICKS; t++) {
         p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
         p.work[t] = 20.0 * (t + 1) + 80;
@@ -275,8 +275,8 @@ static double in_doubt(const struct stack *s)
 {
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
-        struct dp_query_process p;
-        struct dp_query_curve c;
+        struct dp_leaks_process p;
+        struct dp_leaks_curve c;
         simulate(s, &p, &c);
         struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
         n += e.is_open || e.confidence >= 0.08;
@@ -322,8 +322,8 @@ static void idle_time_does_not_end_growth(void **state_)
     (void)state_;
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
-        struct dp_query_process p;
-        struct dp_query_curve c;
+        struct dp_leaks_process p;
+        struct dp_leaks_curve c;
         simulate(&(struct stack){four_in_the_first_third, forever}, &p, &c);
         for (int t = TICKS / 3; t < TICKS; t++)
             p.work[t] = 0;
@@ -340,8 +340,8 @@ static void the_end_of_the_process_does_not_end_growth(void **state_)
     (void)state_;
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
-        struct dp_query_process p;
-        struct dp_query_curve c;
+        struct dp_leaks_process p;
+        struct dp_leaks_curve c;
         simulate(&(struct stack){one, forever}, &p, &c);
         p.ended = true;
         c.bytes[TICKS - 1] = c.samples[TICKS - 1] = 0;
@@ -357,8 +357,8 @@ static void the_end_of_the_process_does_not_end_growth(void **state_)
 static void a_load_at_the_start_is_one_tick_of_work(void **state_)
 {
     (void)state_;
-    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
-    static struct dp_query_curve curves[2];
+    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    static struct dp_leaks_curve curves[2];
     memset(curves, 0, sizeof curves);
     for (int t = 0; t < TICKS; t++) {
         p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
@@ -380,8 +380,8 @@ static void a_load_at_the_start_is_one_tick_of_work(void **state_)
 /* An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. */
 static struct dp_leaks_evidence of_array(int end)
 {
-    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
-    struct dp_query_curve c = {.row_value = 0};
+    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    struct dp_leaks_curve c = {.row_value = 0};
     double capacity = SAMPLE;
     for (int t = 0; t < TICKS; t++) {
         double filled = 700000.0 * (t < end ? t + 1 : end);
@@ -411,8 +411,8 @@ static void few_points_have_quarters_too(void **state_)
 {
     (void)state_;
     for (size_t n = 4; n <= 6; n++) {
-        struct dp_query_process p = {.n_points = n, .start_ns = 1, .rate = 524288, .ended = true};
-        struct dp_query_curve c = {.row_value = 0};
+        struct dp_leaks_process p = {.n_points = n, .start_ns = 1, .rate = 524288, .ended = true};
+        struct dp_leaks_curve c = {.row_value = 0};
         for (size_t t = 0; t < n; t++) {
             p.times_ns[t] = 1 + (int64_t)(t + 1) * 15000000000LL;
             p.work[t] = t + 1 < n ? 1 : 1000;
@@ -430,8 +430,8 @@ static void few_points_have_quarters_too(void **state_)
 static void a_process_without_ticks_has_no_growth(void **state_)
 {
     (void)state_;
-    struct dp_query_process p = {.n_points = 0};
-    struct dp_query_curve c = {.row_value = 0};
+    struct dp_leaks_process p = {.n_points = 0};
+    struct dp_leaks_curve c = {.row_value = 0};
     assert_true(dp_leaks_growth(&p, &c) == 0);
     assert_true(dp_leaks_evidence_of(&p, &c, 0).confidence == 0);
 }
