@@ -27,9 +27,11 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes one HTML page that shows the profiles: the sentences of `deltaprof summary`, charts over time, flame graphs\n"
+    "Writes one HTML page that shows the profiles: the sentences of `deltaprof summary`, charts over time, flame "
+    "graphs\n"
     "of any range of time, comparison of two ranges, tables and locks. Prints the name of the page. The page needs no\n"
-    "network and no server, so it can be kept or sent to somebody. A PATH is a file of any producer, raw or gzipped, a\n"
+    "network and no server, so it can be kept or sent to somebody. A PATH is a file of any producer, raw or gzipped, "
+    "a\n"
     "directory or a glob; - is standard input.\n"
     "\n"
     "  -o FILE         where to write the page (default: deltaprof-PROGRAM.html in the current directory); the file\n"
@@ -48,7 +50,7 @@ struct view {
     size_t limit_bytes;
     const char *out;
     struct dp_query_source source;
-    struct dp_query_pack pack;
+    struct dp_pack pack;
     struct dp_query_file *names;
     struct loose *loose;
     size_t n_names, n_loose, n_left_out;
@@ -62,11 +64,11 @@ static int out_of_memory(void)
     return DP_EXIT_FAILED;
 }
 
-static int add(struct view *v, const char *file, const struct dp_query_pack_source *source)
+static int add(struct view *v, const char *file, const struct dp_pack_source *source)
 {
     struct dp_decode_error error = {""};
     int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
-    int err = status ? 0 : dp_query_pack_add(&v->pack, &v->source.decode, source, &error);
+    int err = status ? 0 : dp_pack_add(&v->pack, &v->source.decode, source, &error);
     if (err == -EBADMSG && v->source.is_quiet)
         return DP_QUERY_BROKEN;
     return err ? dp_query_refuse("view", file, err, &error) : status;
@@ -111,8 +113,7 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
         else
             snprintf(pid, sizeof pid, "%.*s", n_digits, digits);
     }
-    return add(v, f->file,
-               &(struct dp_query_pack_source){.kind = kind, .program = program, .pid = pid, .host = directory});
+    return add(v, f->file, &(struct dp_pack_source){.kind = kind, .program = program, .pid = pid, .host = directory});
 }
 
 static int add_all_named(struct view *v)
@@ -185,9 +186,9 @@ static int add_all_loose(struct view *v)
         qsort(v->loose, v->n_loose, sizeof *v->loose, by_process_and_time);
     for (size_t i = 0; i < v->n_loose && !status; i++) {
         const struct loose *l = &v->loose[i];
-        struct dp_query_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
+        struct dp_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
         struct dp_decode_error error = {""};
-        int err = once ? dp_query_pack_add(&v->pack, &v->source.decode, &source, &error) : 0;
+        int err = once ? dp_pack_add(&v->pack, &v->source.decode, &source, &error) : 0;
         status = once ? (err ? dp_query_refuse("view", l->file, err, &error) : 0) : add(v, l->file, &source);
     }
     if (v->n_loose && !*v->program)
@@ -223,8 +224,8 @@ static int add_readable(struct view *v)
     int status = add_all(v);
     while (status == DP_QUERY_BROKEN) {
         size_t n_before = v->paths.n;
-        dp_query_pack_fini(&v->pack);
-        v->pack = (struct dp_query_pack){.ticks = {0}};
+        dp_pack_fini(&v->pack);
+        v->pack = (struct dp_pack){.ticks = {0}};
         free(v->names);
         free(v->loose);
         v->names = NULL, v->loose = NULL;
@@ -315,7 +316,7 @@ static int write_page(struct view *v, struct dp_cli_out *out)
     if (!err && !gzip)
         err = -ENOMEM;
     if (err || (err = dp_cli_out_write(out, begin, sizeof begin - 1)) ||
-        (err = dp_query_pack_write(&v->pack, dp_gzip_write, gzip)) || (err = dp_gzip_finish(gzip)) ||
+        (err = dp_pack_write(&v->pack, dp_gzip_write, gzip)) || (err = dp_gzip_finish(gzip)) ||
         (err = finish_base64(&base64)) || (err = dp_cli_out_write(out, end, sizeof end - 1)))
         goto out;
     err = dp_cli_out_write(out, dp_view_page_after, dp_view_page_after_bytes);
@@ -375,7 +376,7 @@ int dp_cli_view(int argc, char **argv)
     if (!status && v.n_left_out)
         status = DP_EXIT_FAILED;
     dp_query_source_fini(&v.source);
-    dp_query_pack_fini(&v.pack);
+    dp_pack_fini(&v.pack);
     dp_query_paths_fini(&v.paths);
     free(v.names);
     free(v.loose);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <math.h>
 
-static int put_number(struct dp_query_pack *pack, uint64_t number)
+static int put_number(struct dp_pack *pack, uint64_t number)
 {
     uint64_t *to = dp_vec_push(&pack->verdict);
     if (!to)
@@ -20,13 +20,13 @@ static int put_number(struct dp_query_pack *pack, uint64_t number)
     return 0;
 }
 
-static int put_text(struct dp_query_pack *pack, const char *text)
+static int put_text(struct dp_pack *pack, const char *text)
 {
     uint32_t number;
-    return dp_query_pack_intern_text(pack, text, &number) ?: put_number(pack, number);
+    return dp_pack_intern_text(pack, text, &number) ?: put_number(pack, number);
 }
 
-static int put_leak(struct dp_query_pack *pack, struct dp_query *query, const struct dp_leaks_row *row, bool is_leak)
+static int put_leak(struct dp_pack *pack, struct dp_query *query, const struct dp_leaks_row *row, bool is_leak)
 {
     int shown = dp_query_row(query, row->row);
     size_t from = row->n_own < query->stack.n ? row->n_own : 0;
@@ -39,7 +39,7 @@ static int put_leak(struct dp_query_pack *pack, struct dp_query *query, const st
     return err;
 }
 
-static int put_verdict(struct dp_query_pack *pack, struct dp_query *query, const struct dp_leaks *judge)
+static int put_verdict(struct dp_pack *pack, struct dp_query *query, const struct dp_leaks *judge)
 {
     int err = put_text(pack, dp_leaks_verdict_text(judge->verdict)) ?: put_text(pack, judge->needs) ?: put_number(pack, judge->n_ticks);
     err = err ?: put_number(pack, (uint64_t)judge->work_ns) ?: put_number(pack, (uint64_t)judge->n_samples);
@@ -51,7 +51,7 @@ static int put_verdict(struct dp_query_pack *pack, struct dp_query *query, const
     return err;
 }
 
-int dp_cli_view_leaks(struct dp_query_pack *pack, char **files, size_t n, size_t limit_bytes)
+int dp_cli_view_leaks(struct dp_pack *pack, char **files, size_t n, size_t limit_bytes)
 {
     struct dp_query query;
     struct dp_leaks judge = {.view = &query, .least = DP_LEAKS_SURE};

@@ -5,4 +5,4 @@
 #include "tool/pack/pack.h"
 
 /* files: heap profiles whose names tell their order. 0, or DP_EXIT_FAILED after one line. */
-int dp_cli_view_leaks(struct dp_query_pack *, char **files, size_t n, size_t limit_bytes);
+int dp_cli_view_leaks(struct dp_pack *, char **files, size_t n, size_t limit_bytes);

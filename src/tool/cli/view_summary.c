@@ -11,10 +11,10 @@
 
 #include <errno.h>
 
-static int put_text(struct dp_query_pack *pack, const char *text)
+static int put_text(struct dp_pack *pack, const char *text)
 {
     uint32_t number;
-    int err = dp_query_pack_intern_text(pack, text, &number);
+    int err = dp_pack_intern_text(pack, text, &number);
     uint64_t *to = err ? NULL : dp_vec_push(&pack->sentences);
     if (!to)
         return -ENOMEM;
@@ -22,7 +22,7 @@ static int put_text(struct dp_query_pack *pack, const char *text)
     return 0;
 }
 
-static int put_sentence(struct dp_query_pack *pack, const struct dp_cli_sentences *s, const struct dp_cli_sentence *it)
+static int put_sentence(struct dp_pack *pack, const struct dp_cli_sentences *s, const struct dp_cli_sentence *it)
 {
     char function[256] = "";
     const char *at = NULL;
@@ -31,7 +31,7 @@ static int put_sentence(struct dp_query_pack *pack, const struct dp_cli_sentence
     return put_text(pack, it->kind) ?: put_text(pack, it->text) ?: put_text(pack, it->verb) ?: put_text(pack, function);
 }
 
-int dp_cli_view_summary(struct dp_query_pack *pack, char **files, size_t n, size_t limit_bytes)
+int dp_cli_view_summary(struct dp_pack *pack, char **files, size_t n, size_t limit_bytes)
 {
     struct dp_cli_sentences s = {.verb = "view", .paths = files, .n_paths = n, .limit_bytes = limit_bytes};
     int status = dp_cli_sentences_find(&s), err = 0;

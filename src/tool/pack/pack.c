@@ -36,23 +36,23 @@ struct node {
 };
 
 /* Replaces a caller's node by the node of a function that it called. */
-static int push_frame(struct dp_query_pack *pack, const struct dp_naming_frames *frames,
-                      const struct dp_naming_frame *f, uint32_t *node)
+static int push_frame(struct dp_pack *pack, const struct dp_naming_frames *frames, const struct dp_naming_frame *f,
+                      uint32_t *node)
 {
     struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
                           .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0) | (f->is_library ? 4 : 0)};
     struct node next = {.parent = *node};
     int err;
-    if ((err = dp_query_pack_intern_text(pack, dp_naming_frames_text(frames, f->name), &frame.name)) ||
-        (err = dp_query_pack_intern_text(pack, dp_naming_frames_text(frames, f->file), &frame.file)) ||
-        (err = dp_query_pack_intern_text(pack, dp_naming_frames_text(frames, f->library), &frame.library)) ||
-        (err = dp_query_pack_intern(&pack->frames, &frame, sizeof frame, &next.frame)))
+    if ((err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->name), &frame.name)) ||
+        (err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->file), &frame.file)) ||
+        (err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->library), &frame.library)) ||
+        (err = dp_pack_intern(&pack->frames, &frame, sizeof frame, &next.frame)))
         return err;
-    return dp_query_pack_intern(&pack->nodes, &next, sizeof next, node);
+    return dp_pack_intern(&pack->nodes, &next, sizeof next, node);
 }
 
 /* The frames of a location, outermost first: inlined ones stand innermost first in it. */
-static int push_location(struct dp_query_pack *pack, struct dp_query_pack_kind *kind, uint32_t location, uint32_t *node)
+static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t location, uint32_t *node)
 {
     uint32_t first;
     kind->frames.model = &kind->model; /* the kind may have moved */
@@ -62,17 +62,16 @@ static int push_location(struct dp_query_pack *pack, struct dp_query_pack_kind *
     return err;
 }
 
-static int push_label(struct dp_query_pack *pack, const struct dp_model *m, const struct dp_model_label *label,
+static int push_label(struct dp_pack *pack, const struct dp_model *m, const struct dp_model_label *label,
                       uint32_t pair[2])
 {
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)label->num);
-    int err = dp_query_pack_intern_text(pack, dp_model_text(m, label->key), &pair[0]);
-    return err ? err : dp_query_pack_intern_text(pack, label->str ? dp_model_text(m, label->str) : number, &pair[1]);
+    int err = dp_pack_intern_text(pack, dp_model_text(m, label->key), &pair[0]);
+    return err ? err : dp_pack_intern_text(pack, label->str ? dp_model_text(m, label->str) : number, &pair[1]);
 }
 
-int dp_query_pack_node(struct dp_query_pack *pack, struct dp_query_pack_kind *kind, const uint32_t *stack,
-                       uint32_t depth, uint32_t *node)
+int dp_pack_node(struct dp_pack *pack, struct dp_pack_kind *kind, const uint32_t *stack, uint32_t depth, uint32_t *node)
 {
     int err = 0;
     *node = 0;
@@ -82,18 +81,18 @@ int dp_query_pack_node(struct dp_query_pack *pack, struct dp_query_pack_kind *ki
 }
 
 /* The node and the label set of a row that is new in the kind's model. */
-static int describe(struct dp_query_pack *pack, struct dp_query_pack_kind *kind, uint32_t row)
+static int describe(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t row)
 {
     enum { MAX_LABELS = 32 };
     const struct dp_model *m = &kind->model;
     uint32_t pairs[MAX_LABELS][2], n_labels = dp_model_n_labels(m, row), node, labels = 0;
-    int err = dp_query_pack_node(pack, kind, dp_model_stack(m, row), dp_model_depth(m, row), &node);
+    int err = dp_pack_node(pack, kind, dp_model_stack(m, row), dp_model_depth(m, row), &node);
     if (n_labels > MAX_LABELS)
         n_labels = MAX_LABELS;
     for (uint32_t i = 0; i < n_labels && !err; i++)
         err = push_label(pack, m, &m->labels.at[dp_model_labels(m, row)[i]], pairs[i]);
     if (!err)
-        err = dp_query_pack_intern(&pack->label_sets, pairs, n_labels * sizeof *pairs, &labels);
+        err = dp_pack_intern(&pack->label_sets, pairs, n_labels * sizeof *pairs, &labels);
     if (err)
         return err;
     kind->node.at[row] = node;
@@ -104,11 +103,11 @@ static int describe(struct dp_query_pack *pack, struct dp_query_pack_kind *kind,
 /* ---- rows of a tick ---- */
 
 struct adding {
-    struct dp_query_pack *pack;
-    struct dp_query_pack_kind *kind;
+    struct dp_pack *pack;
+    struct dp_pack_kind *kind;
 };
 
-static bool is_level(const struct dp_query_pack_kind *kind, size_t type)
+static bool is_level(const struct dp_pack_kind *kind, size_t type)
 {
     return dp_kind_type_is_level(dp_model_text(&kind->model, kind->model.types.at[type].type));
 }
@@ -127,7 +126,7 @@ static bool is_level(const struct dp_query_pack_kind *kind, size_t type)
 
 static int room_for_row(struct adding *adding, uint32_t row)
 {
-    struct dp_query_pack_kind *kind = adding->kind;
+    struct dp_pack_kind *kind = adding->kind;
     size_t n_types = kind->model.types.n, known = kind->node.n, n_rows = (size_t)row + 1;
     if (n_rows <= known)
         return 0;
@@ -140,7 +139,7 @@ static int room_for_row(struct adding *adding, uint32_t row)
 static int add_row(void *ctx, uint32_t row, const int64_t *values)
 {
     struct adding *adding = ctx;
-    struct dp_query_pack_kind *kind = adding->kind;
+    struct dp_pack_kind *kind = adding->kind;
     size_t n_types = kind->model.types.n;
     int err = room_for_row(adding, row);
     if (err)
@@ -160,7 +159,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
 }
 
 /* Sets rows to 0 that had memory in use and are not in this profile. */
-static int touch_missing(struct dp_query_pack_kind *kind)
+static int touch_missing(struct dp_pack_kind *kind)
 {
     size_t n_types = kind->model.types.n;
     for (size_t i = 0; i < kind->in_use.n; i++) {
@@ -185,14 +184,14 @@ static int by_node(const void *a, const void *b, void *ctx)
 }
 
 /* Encodes what changed, and makes `now` what was before. */
-static int put_rows(struct dp_query_pack *pack, struct dp_query_pack_kind *kind)
+static int put_rows(struct dp_pack *pack, struct dp_pack_kind *kind)
 {
     size_t n_types = kind->model.types.n, n_rows = 0;
     uint32_t node = 0;
     qsort_r(kind->touched.at, kind->touched.n, sizeof *kind->touched.at, by_node, kind->node.at);
     dp_vec_clear(&kind->in_use);
     for (int pass = 0; pass < 2; pass++) { /* the number of rows stands before them */
-        int err = pass ? dp_query_pack_put(pack, n_rows) : 0;
+        int err = pass ? dp_pack_put(pack, n_rows) : 0;
         for (size_t i = 0; i < kind->touched.n && !err; i++) {
             uint32_t row = kind->touched.at[i];
             int64_t *now = &kind->now.at[row * n_types], *before = &kind->before.at[row * n_types];
@@ -211,12 +210,12 @@ static int put_rows(struct dp_query_pack *pack, struct dp_query_pack_kind *kind)
                 *in_use = row;
             }
             if (changed) {
-                err = dp_query_pack_put_signed(pack, (int64_t)kind->node.at[row] - node);
+                err = dp_pack_put_signed(pack, (int64_t)kind->node.at[row] - node);
                 node = kind->node.at[row];
                 if (!err)
-                    err = dp_query_pack_put(pack, kind->labels.at[row]);
+                    err = dp_pack_put(pack, kind->labels.at[row]);
                 for (size_t t = 0; t < n_types && !err; t++)
-                    err = dp_query_pack_put_signed(pack, is_level(kind, t) ? now[t] - before[t] : now[t]);
+                    err = dp_pack_put_signed(pack, is_level(kind, t) ? now[t] - before[t] : now[t]);
             }
             memcpy(before, now, n_types * sizeof *now);
         }
@@ -229,19 +228,19 @@ static int put_rows(struct dp_query_pack *pack, struct dp_query_pack_kind *kind)
 /* ---- ticks ---- */
 
 /* Encodes one tick of the kind; d NULL: the closing tick of the process. */
-static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_us, const struct dp_decode *d)
+static int put_tick(struct dp_pack *pack, size_t kind_number, int64_t end_us, const struct dp_decode *d)
 {
-    struct dp_query_pack_kind *kind = &pack->kinds.at[kind_number];
-    struct dp_query_pack_tick *tick = dp_vec_push(&pack->ticks);
+    struct dp_pack_kind *kind = &pack->kinds.at[kind_number];
+    struct dp_pack_tick *tick = dp_vec_push(&pack->ticks);
     if (!tick)
         return -ENOMEM;
-    *tick = (struct dp_query_pack_tick){
+    *tick = (struct dp_pack_tick){
         .kind = kind_number, .end_us = end_us, .offset = pack->bytes.n, .process = kind->process, .closes = !d};
     int err;
-    if ((err = dp_query_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
-        (err = dp_query_pack_put(pack, d && d->period > 0 ? (uint64_t)d->period : 0)) ||
-        (err = dp_query_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)) ||
-        (err = dp_query_pack_put_pairs(pack, kind, d)))
+    if ((err = dp_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
+        (err = dp_pack_put(pack, d && d->period > 0 ? (uint64_t)d->period : 0)) ||
+        (err = dp_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)) ||
+        (err = dp_pack_put_pairs(pack, kind, d)))
         return err;
     tick = &pack->ticks.at[pack->ticks.n - 1];
     tick->n_bytes = pack->bytes.n - tick->offset;
@@ -249,9 +248,9 @@ static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_
 }
 
 /* Forgets the memory in use of the kind's process. If the process has ended, writes a tick that says so. */
-static int close_process(struct dp_query_pack *pack, size_t kind_number)
+static int close_process(struct dp_pack *pack, size_t kind_number)
 {
-    struct dp_query_pack_kind *kind = &pack->kinds.at[kind_number];
+    struct dp_pack_kind *kind = &pack->kinds.at[kind_number];
     size_t n_types = kind->model.types.n;
     int err = 0;
     dp_vec_clear(&kind->touched);
@@ -264,43 +263,43 @@ static int close_process(struct dp_query_pack *pack, size_t kind_number)
     return err;
 }
 
-static int find_kind(struct dp_query_pack *pack, const char *name, size_t *number)
+static int find_kind(struct dp_pack *pack, const char *name, size_t *number)
 {
     uint32_t text;
-    int err = dp_query_pack_intern_text(pack, name, &text);
+    int err = dp_pack_intern_text(pack, name, &text);
     for (size_t i = 0; i < pack->kinds.n && !err; i++)
         if (pack->kinds.at[i].name == text) {
             *number = i;
             return 0;
         }
-    struct dp_query_pack_kind *kind = err ? NULL : dp_vec_push(&pack->kinds);
+    struct dp_pack_kind *kind = err ? NULL : dp_vec_push(&pack->kinds);
     if (!kind)
         return -ENOMEM;
-    *kind = (struct dp_query_pack_kind){.name = text};
+    *kind = (struct dp_pack_kind){.name = text};
     *number = pack->kinds.n - 1;
     return dp_model_ignore_label(&kind->model, "bytes");
 }
 
-static int find_process(struct dp_query_pack *pack, const struct dp_query_pack_source *source, uint32_t *number)
+static int find_process(struct dp_pack *pack, const struct dp_pack_source *source, uint32_t *number)
 {
     uint32_t texts[3];
     int err;
-    if ((err = dp_query_pack_intern_text(pack, source->program, &texts[0])) ||
-        (err = dp_query_pack_intern_text(pack, source->pid, &texts[1])) ||
-        (err = dp_query_pack_intern_text(pack, source->host, &texts[2])))
+    if ((err = dp_pack_intern_text(pack, source->program, &texts[0])) ||
+        (err = dp_pack_intern_text(pack, source->pid, &texts[1])) ||
+        (err = dp_pack_intern_text(pack, source->host, &texts[2])))
         return err;
-    return dp_query_pack_intern(&pack->processes, texts, sizeof texts, number);
+    return dp_pack_intern(&pack->processes, texts, sizeof texts, number);
 }
 
-int dp_query_pack_add(struct dp_query_pack *pack, const struct dp_decode *d, const struct dp_query_pack_source *source,
-                      struct dp_decode_error *error)
+int dp_pack_add(struct dp_pack *pack, const struct dp_decode *d, const struct dp_pack_source *source,
+                struct dp_decode_error *error)
 {
     size_t number = 0;
     uint32_t process;
     int err = find_kind(pack, source->kind, &number) ?: find_process(pack, source, &process);
     if (err)
         return err;
-    struct dp_query_pack_kind *kind = &pack->kinds.at[number];
+    struct dp_pack_kind *kind = &pack->kinds.at[number];
     if (kind->has_process && kind->process != process && (err = close_process(pack, number)))
         return err;
     kind->has_process = true;
@@ -315,7 +314,7 @@ int dp_query_pack_add(struct dp_query_pack *pack, const struct dp_decode *d, con
     return put_tick(pack, number, kind->last_end_us, d);
 }
 
-int dp_query_pack_close(struct dp_query_pack *pack)
+int dp_pack_close(struct dp_pack *pack)
 {
     int err = 0;
     for (size_t i = 0; i < pack->kinds.n && !err; i++)

@@ -14,12 +14,12 @@
 #include "pprof/strings.h"
 
 /* Where a profile comes from. */
-struct dp_query_pack_source {
+struct dp_pack_source {
     const char *kind; /* heap, mutex, block, or a name for another producer's profiles */
     const char *program, *pid, *host;
 };
 
-struct dp_query_pack_tick {
+struct dp_pack_tick {
     size_t kind;
     int64_t end_us;
     size_t offset, n_bytes; /* in bytes: process, duration and so on; the end stands before it when it is written */
@@ -27,7 +27,7 @@ struct dp_query_pack_tick {
     bool closes; /* the process ended: takes back what it has in use */
 };
 
-struct dp_query_pack_kind {
+struct dp_pack_kind {
     uint32_t name;
     struct dp_model model;
     struct dp_naming_frames frames;
@@ -45,10 +45,10 @@ struct dp_query_pack_kind {
 };
 
 /* Zero is an empty one. */
-struct dp_query_pack {
+struct dp_pack {
     struct dp_strings strings, frames, nodes, label_sets, processes;
-    DP_VEC(struct dp_query_pack_kind) kinds;
-    DP_VEC(struct dp_query_pack_tick) ticks;
+    DP_VEC(struct dp_pack_kind) kinds;
+    DP_VEC(struct dp_pack_tick) ticks;
     DP_VEC(uint8_t) bytes;
     DP_VEC(uint64_t)
     verdict; /* numbers that the page reads after the kinds: what `leaks` says; none: it was not asked */
@@ -59,28 +59,26 @@ struct dp_query_pack {
  * Adds a profile as one tick. Profiles of one process and kind come one after the other, in the order of time. 0,
  * -ENOMEM, or -EBADMSG with the line filled in.
  */
-int dp_query_pack_add(struct dp_query_pack *, const struct dp_decode *, const struct dp_query_pack_source *,
-                      struct dp_decode_error *);
+int dp_pack_add(struct dp_pack *, const struct dp_decode *, const struct dp_pack_source *, struct dp_decode_error *);
 
 /*
  * A little varint; the same of a number in zigzag. The number of a text, or of any bytes, in a set: number 0 is the
  * empty one. 0 or -ENOMEM.
  */
-int dp_query_pack_put(struct dp_query_pack *, uint64_t n);
-int dp_query_pack_put_signed(struct dp_query_pack *, int64_t n);
-int dp_query_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);
-int dp_query_pack_intern_text(struct dp_query_pack *, const char *text, uint32_t *number);
+int dp_pack_put(struct dp_pack *, uint64_t n);
+int dp_pack_put_signed(struct dp_pack *, int64_t n);
+int dp_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);
+int dp_pack_intern_text(struct dp_pack *, const char *text, uint32_t *number);
 
 /* The node of a stack of the kind's model; and the pairs of the profile that was added to it last. 0 or -ENOMEM. */
-int dp_query_pack_node(struct dp_query_pack *, struct dp_query_pack_kind *, const uint32_t *stack, uint32_t depth,
-                       uint32_t *node);
-int dp_query_pack_put_pairs(struct dp_query_pack *, struct dp_query_pack_kind *, const struct dp_decode *);
+int dp_pack_node(struct dp_pack *, struct dp_pack_kind *, const uint32_t *stack, uint32_t depth, uint32_t *node);
+int dp_pack_put_pairs(struct dp_pack *, struct dp_pack_kind *, const struct dp_decode *);
 /* The comments of a tick. d NULL: there are none. 0 or -ENOMEM. */
-int dp_query_pack_put_comments(struct dp_query_pack *, const struct dp_decode *d);
+int dp_pack_put_comments(struct dp_pack *, const struct dp_decode *d);
 
-/* Ends the process that came last: dp_query_pack_write does it. 0 or -ENOMEM. */
-int dp_query_pack_close(struct dp_query_pack *);
+/* Ends the process that came last: dp_pack_write does it. 0 or -ENOMEM. */
+int dp_pack_close(struct dp_pack *);
 
 /* Writes the pack, not compressed. Once, after the last profile. 0, -ENOMEM or fn's error. */
-int dp_query_pack_write(struct dp_query_pack *, dp_pprof_write_fn fn, void *ctx);
-void dp_query_pack_fini(struct dp_query_pack *);
+int dp_pack_write(struct dp_pack *, dp_pprof_write_fn fn, void *ctx);
+void dp_pack_fini(struct dp_pack *);

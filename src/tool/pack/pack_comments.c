@@ -25,11 +25,11 @@ static uint64_t comment_number(const struct dp_decode *d, const char *begin)
 }
 
 /* Comments for people; those that begin with # are for programs. */
-static int put_texts(struct dp_query_pack *pack, const struct dp_decode *d)
+static int put_texts(struct dp_pack *pack, const struct dp_decode *d)
 {
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
-        int err = pass ? dp_query_pack_put(pack, n) : 0;
+        int err = pass ? dp_pack_put(pack, n) : 0;
         for (size_t i = 0; i < (d ? d->comments.n : 0) && !err; i++) {
             size_t n_bytes;
             uint32_t number;
@@ -38,7 +38,7 @@ static int put_texts(struct dp_query_pack *pack, const struct dp_decode *d)
                 continue;
             n += !pass;
             if (pass)
-                err = dp_query_pack_intern(&pack->strings, text, n_bytes, &number) ?: dp_query_pack_put(pack, number);
+                err = dp_pack_intern(&pack->strings, text, n_bytes, &number) ?: dp_pack_put(pack, number);
         }
         if (err)
             return err;
@@ -47,13 +47,13 @@ static int put_texts(struct dp_query_pack *pack, const struct dp_decode *d)
 }
 
 /* Of which parts the resident memory consists. */
-static int put_parts(struct dp_query_pack *pack, const struct dp_decode *d)
+static int put_parts(struct dp_pack *pack, const struct dp_decode *d)
 {
     uint64_t n = 0;
     int64_t bytes;
-    int err = dp_query_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_ERROR) : 0);
+    int err = dp_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_ERROR) : 0);
     for (int pass = 0; pass < 2 && !err; pass++) {
-        err = pass ? dp_query_pack_put(pack, n) : 0;
+        err = pass ? dp_pack_put(pack, n) : 0;
         for (size_t i = 0; i < (d ? d->comments.n : 0) && !err; i++) {
             size_t n_bytes, n_name;
             uint32_t number;
@@ -61,9 +61,9 @@ static int put_parts(struct dp_query_pack *pack, const struct dp_decode *d)
             if (!dp_profile_comment_part(text, n_bytes, &name, &n_name, &bytes))
                 continue;
             n += !pass;
-            if (pass && !(err = dp_query_pack_intern(&pack->strings, name, n_name, &number)) &&
-                !(err = dp_query_pack_put(pack, number)))
-                err = dp_query_pack_put(pack, (uint64_t)bytes);
+            if (pass && !(err = dp_pack_intern(&pack->strings, name, n_name, &number)) &&
+                !(err = dp_pack_put(pack, number)))
+                err = dp_pack_put(pack, (uint64_t)bytes);
         }
     }
     return err;
@@ -74,12 +74,12 @@ static uint64_t marks(const struct dp_decode *d)
     return (dp_merge_says(d, DP_COMMENT_EXIT) ? 1 : 0) | (dp_merge_says(d, DP_COMMENT_ENDED) ? 2 : 0);
 }
 
-int dp_query_pack_put_comments(struct dp_query_pack *pack, const struct dp_decode *d)
+int dp_pack_put_comments(struct dp_pack *pack, const struct dp_decode *d)
 {
     int err;
-    if ((err = dp_query_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_TOTAL) : 0)) ||
-        (err = dp_query_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_ANON) : 0)) || (err = put_parts(pack, d)) ||
-        (err = dp_query_pack_put(pack, d ? marks(d) : 4)))
+    if ((err = dp_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_TOTAL) : 0)) ||
+        (err = dp_pack_put(pack, d ? comment_number(d, DP_COMMENT_RSS_ANON) : 0)) || (err = put_parts(pack, d)) ||
+        (err = dp_pack_put(pack, d ? marks(d) : 4)))
         return err;
     return put_texts(pack, d);
 }
