@@ -46,9 +46,9 @@ static enum format format_of(const char *name, const char *path)
 }
 
 /* The process of a file, by its name; else by its main program, which has no number. */
-static struct dp_timeline_process process_of(const char *file, const struct dp_decode *d)
+static struct dp_formats_timeline_process process_of(const char *file, const struct dp_decode *d)
 {
-    struct dp_timeline_process process = {.name = "", .pid = 1};
+    struct dp_formats_timeline_process process = {.name = "", .pid = 1};
     struct dp_query_file name;
     if (dp_query_file_parse(file, &name)) {
         snprintf(process.name, sizeof process.name, "%.*s", (int)name.n_program, name.program);
@@ -83,7 +83,8 @@ static bool is_left_out(unsigned kind)
     return kind < DP_KIND_DELTAS && !has_levels(kind);
 }
 
-static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes, bool is_quiet)
+static int read_all(struct dp_formats_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes,
+                    bool is_quiet)
 {
     struct dp_query_source source = {.is_quiet = is_quiet};
     int status = 0;
@@ -96,9 +97,9 @@ static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *p
         status = dp_query_read_file("timeline", file, limit_bytes, &source);
         if (status)
             break;
-        struct dp_timeline_process process = process_of(file, &source.decode);
-        int err = has_levels(kind) ? dp_timeline_add_level(timeline, &source.decode, &process, &error)
-                                   : dp_timeline_add(timeline, &source.decode, &process, &error);
+        struct dp_formats_timeline_process process = process_of(file, &source.decode);
+        int err = has_levels(kind) ? dp_formats_timeline_add_level(timeline, &source.decode, &process, &error)
+                                   : dp_formats_timeline_add(timeline, &source.decode, &process, &error);
         if (err)
             status = err != -ENOMEM && is_quiet ? DP_QUERY_BROKEN : dp_query_refuse("timeline", file, err, &error);
     }
@@ -106,27 +107,27 @@ static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *p
     return status;
 }
 
-static int write_out(struct dp_timeline *timeline, enum format format, const char *path)
+static int write_out(struct dp_formats_timeline *timeline, enum format format, const char *path)
 {
     struct dp_cli_out out;
-    dp_timeline_sort(timeline);
+    dp_formats_timeline_sort(timeline);
     int status = dp_cli_out_open_plain(&out, "timeline", path);
     if (status)
         return status;
-    int err = format == PERFETTO ? dp_timeline_write_perfetto(timeline, dp_cli_out_write, &out)
-                                 : dp_timeline_write_firefox(timeline, dp_cli_out_write, &out);
+    int err = format == PERFETTO ? dp_formats_timeline_write_perfetto(timeline, dp_cli_out_write, &out)
+                                 : dp_formats_timeline_write_firefox(timeline, dp_cli_out_write, &out);
     return dp_cli_out_close(&out, err);
 }
 
 static int show(struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
 {
-    struct dp_timeline timeline = {.begin_ns = 0};
+    struct dp_formats_timeline timeline = {.begin_ns = 0};
     size_t n_left_out = 0;
     int status = read_all(&timeline, paths, limit_bytes, dp_query_may_sift(paths));
     while (status == DP_QUERY_BROKEN) {
         size_t n_before = paths->n;
-        dp_timeline_fini(&timeline);
-        timeline = (struct dp_timeline){.begin_ns = 0};
+        dp_formats_timeline_fini(&timeline);
+        timeline = (struct dp_formats_timeline){.begin_ns = 0};
         status = dp_query_leave_out_broken(paths, "timeline", limit_bytes, &n_left_out);
         if (!status)
             status = read_all(&timeline, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
@@ -140,7 +141,7 @@ static int show(struct dp_query_paths *paths, enum format format, const char *pa
                        timeline.n_untimed == 1 ? "" : "s", timeline.n_untimed == 1 ? "is" : "are");
     if (!status)
         status = write_out(&timeline, format, path);
-    dp_timeline_fini(&timeline);
+    dp_formats_timeline_fini(&timeline);
     return status ? status : n_left_out ? DP_EXIT_FAILED : 0;
 }
 

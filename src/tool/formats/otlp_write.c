@@ -61,7 +61,7 @@ static uint32_t link_of(struct writer *w, uint32_t row)
     struct dp_formats_bytes *to = scratch(w, 0);
     const char *trace = label_text(m, row, OTLP_TRACE), *span = label_text(m, row, OTLP_SPAN);
     return put_hex(to, LINK_TRACE, trace, 16) && put_hex(to, LINK_SPAN, span, 8)
-               ? dp_otlp_entry(w, DICTIONARY_LINKS, to)
+               ? dp_formats_otlp_entry(w, DICTIONARY_LINKS, to)
                : 0;
 }
 
@@ -76,13 +76,14 @@ static int add_row(struct writer *w, uint32_t row)
     const struct dp_model *m = w->p->model;
     const struct dp_model_label *time = w->are_events ? timestamp(m, row) : NULL;
     struct row *to = dp_vec_push(&w->rows);
-    uint32_t index = dp_otlp_stack(w, row), link = link_of(w, row);
+    uint32_t index = dp_formats_otlp_stack(w, row), link = link_of(w, row);
     struct dp_formats_bytes sample = {0}, *attributes = scratch(w, 2);
     for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
         bool is_elsewhere = label == time || (link && is_of_link(m, label));
         uint32_t known =
-            is_elsewhere ? 0 : dp_otlp_label_attribute(w, dp_model_labels(m, row), dp_model_n_labels(m, row), i);
+            is_elsewhere ? 0
+                         : dp_formats_otlp_label_attribute(w, dp_model_labels(m, row), dp_model_n_labels(m, row), i);
         if (known)
             put_varint(attributes, known);
     }
@@ -113,7 +114,7 @@ static int add_rows(struct writer *w)
 {
     const struct dp_formats_profile *p = w->p;
     if (p->model->main_mapping)
-        dp_otlp_mapping(w, p->model->main_mapping - 1); /* the first one is the program's */
+        dp_formats_otlp_mapping(w, p->model->main_mapping - 1); /* the first one is the program's */
     w->are_events = p->n_rows > 0;
     for (size_t i = 0; i < p->n_rows && w->are_events; i++)
         w->are_events = timestamp(p->model, p->rows[i]) != NULL;
@@ -157,8 +158,8 @@ static void put_sample(struct writer *w, struct dp_formats_bytes *to, size_t fir
 static void put_type(struct writer *w, struct dp_formats_bytes *to, unsigned field, struct dp_model_type type)
 {
     struct dp_formats_bytes *message = scratch(w, 0);
-    put_number(message, VALUE_TYPE_TYPE, dp_otlp_string(w, type.type));
-    put_number(message, VALUE_TYPE_UNIT, dp_otlp_string(w, type.unit));
+    put_number(message, VALUE_TYPE_TYPE, dp_formats_otlp_string(w, type.type));
+    put_number(message, VALUE_TYPE_UNIT, dp_formats_otlp_string(w, type.unit));
     put_message(to, field, message);
 }
 
@@ -168,13 +169,13 @@ static void put_comments(struct writer *w, struct dp_formats_bytes *ids)
     struct dp_formats_bytes array = {0};
     for (size_t i = 0; i < h->comments.n; i++) {
         struct dp_formats_bytes *value = scratch(w, 1);
-        dp_otlp_put_string(w, value, h->comments.at[i]);
+        dp_formats_otlp_put_string(w, value, h->comments.at[i]);
         put_message(&array, ARRAY_VALUES, value);
     }
     if (array.n) {
         struct dp_formats_bytes *value = scratch(w, 1);
         put_message(value, ANY_ARRAY, &array);
-        put_varint(ids, dp_otlp_attribute(w, OTLP_COMMENT, value, 0));
+        put_varint(ids, dp_formats_otlp_attribute(w, OTLP_COMMENT, value, 0));
     }
     dp_vec_fini(&array);
 }
@@ -190,7 +191,7 @@ static void profile_attributes(struct writer *w, struct dp_formats_bytes *ids)
     put_comments(w, ids);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].string)
-            put_varint(ids, dp_otlp_string_attribute(w, texts[i].key, texts[i].string));
+            put_varint(ids, dp_formats_otlp_string_attribute(w, texts[i].key, texts[i].string));
 }
 
 static void put_profile(struct writer *w, struct dp_formats_bytes *to, uint32_t type,
@@ -236,7 +237,7 @@ static void put_scope(struct writer *w, struct dp_formats_bytes *to, const struc
     put_chunk(&scope, SCOPE_NAME, "deltaprof", 9);
     put_chunk(&scope, SCOPE_VERSION, DELTAPROF_VERSION, strlen(DELTAPROF_VERSION));
     if (w->p->header->default_type) {
-        dp_otlp_put_string(w, value, w->p->header->default_type);
+        dp_formats_otlp_put_string(w, value, w->p->header->default_type);
         put_attribute(w, &scope, SCOPE_ATTRIBUTES, OTLP_DEFAULT, value);
     }
     if (origin->n_kind) {
@@ -290,7 +291,7 @@ static void put_dictionary(struct writer *w, struct dp_formats_bytes *to)
 {
     struct dp_formats_bytes empty = {0};
     for (int table = 1; table < DICTIONARY_N; table++) {
-        dp_otlp_entry(w, table, &empty); /* number 0, which each table must have */
+        dp_formats_otlp_entry(w, table, &empty); /* number 0, which each table must have */
         for (uint32_t i = 0; i < dp_strings_count(&w->tables[table]); i++)
             put_chunk(to, (unsigned)table, dp_strings_at(&w->tables[table], i), dp_strings_size(&w->tables[table], i));
     }

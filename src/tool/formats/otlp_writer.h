@@ -37,18 +37,19 @@ static inline void put_any_int(struct dp_formats_bytes *to, int64_t number)
 }
 
 /* Each returns the index of the entry, which it adds if it is new. */
-uint32_t dp_otlp_entry(struct writer *, int table, const struct dp_formats_bytes *message);
-uint32_t dp_otlp_string(struct writer *, uint32_t number); /* of the model */
-uint32_t dp_otlp_mapping(struct writer *, uint32_t number);
-uint32_t dp_otlp_stack(struct writer *, uint32_t row);
-uint32_t dp_otlp_attribute(struct writer *, const char *key, const struct dp_formats_bytes *value, uint32_t unit);
-uint32_t dp_otlp_string_attribute(struct writer *, const char *key, uint32_t number);
+uint32_t dp_formats_otlp_entry(struct writer *, int table, const struct dp_formats_bytes *message);
+uint32_t dp_formats_otlp_string(struct writer *, uint32_t number); /* of the model */
+uint32_t dp_formats_otlp_mapping(struct writer *, uint32_t number);
+uint32_t dp_formats_otlp_stack(struct writer *, uint32_t row);
+uint32_t dp_formats_otlp_attribute(struct writer *, const char *key, const struct dp_formats_bytes *value,
+                                   uint32_t unit);
+uint32_t dp_formats_otlp_string_attribute(struct writer *, const char *key, uint32_t number);
 
 /* Puts a string of the model into an AnyValue, as bytes. */
-void dp_otlp_put_string(struct writer *, struct dp_formats_bytes *to, uint32_t number);
+void dp_formats_otlp_put_string(struct writer *, struct dp_formats_bytes *to, uint32_t number);
 
 /*
  * The attribute of label number `i` of a row. A key that a row has several times is one attribute with an array: keys
  * of a Sample must differ. 0: it is in the array of an earlier label.
  */
-uint32_t dp_otlp_label_attribute(struct writer *, const uint32_t *labels, uint32_t n_labels, uint32_t i);
+uint32_t dp_formats_otlp_label_attribute(struct writer *, const uint32_t *labels, uint32_t n_labels, uint32_t i);

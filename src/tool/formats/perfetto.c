@@ -33,8 +33,8 @@ enum clock { CLOCK_REALTIME_ID = 1, CLOCK_BOOTTIME_ID = 6 };
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2, UNIT_BYTES = 3 };
 
 struct trace {
-    struct dp_timeline *timeline;
-    struct dp_timeline_packets packets;
+    struct dp_formats_timeline *timeline;
+    struct dp_formats_timeline_packets packets;
     DP_VEC(char) text;
 };
 
@@ -44,13 +44,13 @@ static void write_clocks(struct trace *t)
 {
     static const unsigned clocks[] = {CLOCK_BOOTTIME_ID, CLOCK_REALTIME_ID};
     for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
-        dp_timeline_put_number(&t->packets.innermost, 1, clocks[i]);
-        dp_timeline_put_number(&t->packets.innermost, 2, (uint64_t)t->timeline->begin_ns);
-        dp_timeline_put_message(&t->packets.inner, 1, &t->packets.innermost);
+        dp_formats_timeline_put_number(&t->packets.innermost, 1, clocks[i]);
+        dp_formats_timeline_put_number(&t->packets.innermost, 2, (uint64_t)t->timeline->begin_ns);
+        dp_formats_timeline_put_message(&t->packets.inner, 1, &t->packets.innermost);
     }
-    dp_timeline_put_message(&t->packets.packet, CLOCK_SNAPSHOT, &t->packets.inner);
-    dp_timeline_put_number(&t->packets.packet, SEQUENCE_FLAGS, STATE_CLEARED);
-    dp_timeline_packets_write(&t->packets);
+    dp_formats_timeline_put_message(&t->packets.packet, CLOCK_SNAPSHOT, &t->packets.inner);
+    dp_formats_timeline_put_number(&t->packets.packet, SEQUENCE_FLAGS, STATE_CLEARED);
+    dp_formats_timeline_packets_write(&t->packets);
 }
 
 /* Tracks: a process's, two counters', and one a thread. */
@@ -61,7 +61,7 @@ static uint64_t process_track(size_t process, unsigned which)
     return 1 + process * PER_PROCESS + which;
 }
 
-static uint64_t thread_track(const struct dp_timeline *timeline, size_t thread)
+static uint64_t thread_track(const struct dp_formats_timeline *timeline, size_t thread)
 {
     return 1 + timeline->processes.n * PER_PROCESS + thread;
 }
@@ -69,67 +69,68 @@ static uint64_t thread_track(const struct dp_timeline *timeline, size_t thread)
 static void write_process(struct trace *t, size_t i)
 {
     static const char *const counters[] = {"allocated (bytes)", "in use (bytes)"};
-    const struct dp_timeline_process *p = &t->timeline->processes.at[i];
-    dp_timeline_put_number(&t->packets.inner, TRACK_UUID, process_track(i, 0));
-    dp_timeline_put_number(&t->packets.innermost, 1, (uint64_t)p->pid);
-    dp_timeline_put_text(&t->packets.innermost, 6, p->name);
-    dp_timeline_put_message(&t->packets.inner, TRACK_PROCESS, &t->packets.innermost);
-    dp_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
-    dp_timeline_packets_write(&t->packets);
+    const struct dp_formats_timeline_process *p = &t->timeline->processes.at[i];
+    dp_formats_timeline_put_number(&t->packets.inner, TRACK_UUID, process_track(i, 0));
+    dp_formats_timeline_put_number(&t->packets.innermost, 1, (uint64_t)p->pid);
+    dp_formats_timeline_put_text(&t->packets.innermost, 6, p->name);
+    dp_formats_timeline_put_message(&t->packets.inner, TRACK_PROCESS, &t->packets.innermost);
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
+    dp_formats_timeline_packets_write(&t->packets);
     for (unsigned which = 1; which < PER_PROCESS; which++) {
-        dp_timeline_put_number(&t->packets.inner, TRACK_UUID, process_track(i, which));
-        dp_timeline_put_number(&t->packets.inner, TRACK_PARENT, process_track(i, 0));
-        dp_timeline_put_text(&t->packets.inner, TRACK_NAME, counters[which - 1]);
-        dp_timeline_put_number(&t->packets.innermost, 3, UNIT_BYTES);
-        dp_timeline_put_message(&t->packets.inner, TRACK_COUNTER, &t->packets.innermost);
-        dp_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
-        dp_timeline_packets_write(&t->packets);
+        dp_formats_timeline_put_number(&t->packets.inner, TRACK_UUID, process_track(i, which));
+        dp_formats_timeline_put_number(&t->packets.inner, TRACK_PARENT, process_track(i, 0));
+        dp_formats_timeline_put_text(&t->packets.inner, TRACK_NAME, counters[which - 1]);
+        dp_formats_timeline_put_number(&t->packets.innermost, 3, UNIT_BYTES);
+        dp_formats_timeline_put_message(&t->packets.inner, TRACK_COUNTER, &t->packets.innermost);
+        dp_formats_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
+        dp_formats_timeline_packets_write(&t->packets);
     }
 }
 
 static void write_thread(struct trace *t, size_t i)
 {
-    const struct dp_timeline_thread *thread = &t->timeline->threads.at[i];
-    const struct dp_timeline_process *p = &t->timeline->processes.at[thread->process];
-    dp_timeline_put_number(&t->packets.inner, TRACK_UUID, thread_track(t->timeline, i));
-    dp_timeline_put_number(&t->packets.innermost, 1, (uint64_t)p->pid);
-    dp_timeline_put_number(&t->packets.innermost, 2, (uint64_t)thread->tid);
-    dp_timeline_put_text(&t->packets.innermost, 5,
-                         thread->name            ? dp_model_text(&t->timeline->model, thread->name)
-                         : thread->tid == p->pid ? p->name
-                                                 : "thread");
-    dp_timeline_put_message(&t->packets.inner, TRACK_THREAD, &t->packets.innermost);
-    dp_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
-    dp_timeline_packets_write(&t->packets);
+    const struct dp_formats_timeline_thread *thread = &t->timeline->threads.at[i];
+    const struct dp_formats_timeline_process *p = &t->timeline->processes.at[thread->process];
+    dp_formats_timeline_put_number(&t->packets.inner, TRACK_UUID, thread_track(t->timeline, i));
+    dp_formats_timeline_put_number(&t->packets.innermost, 1, (uint64_t)p->pid);
+    dp_formats_timeline_put_number(&t->packets.innermost, 2, (uint64_t)thread->tid);
+    dp_formats_timeline_put_text(&t->packets.innermost, 5,
+                                 thread->name            ? dp_model_text(&t->timeline->model, thread->name)
+                                 : thread->tid == p->pid ? p->name
+                                                         : "thread");
+    dp_formats_timeline_put_message(&t->packets.inner, TRACK_THREAD, &t->packets.innermost);
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
+    dp_formats_timeline_packets_write(&t->packets);
 }
 
 static void write_counter(struct trace *t, uint64_t track, int64_t time_ns, int64_t value)
 {
-    dp_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TYPE, COUNTER);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TRACK, track);
-    dp_timeline_put_number(&t->packets.inner, EVENT_COUNTER, (uint64_t)value);
-    dp_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
-    dp_timeline_packets_write(&t->packets);
+    dp_formats_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TYPE, COUNTER);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, track);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_COUNTER, (uint64_t)value);
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
+    dp_formats_timeline_packets_write(&t->packets);
 }
 
 /* ---- events ---- */
 
 static void annotate_number(struct trace *t, const char *name, int64_t value)
 {
-    dp_timeline_put_number(&t->packets.innermost, ANNOTATION_NAME_IID,
-                           dp_timeline_packets_intern(&t->packets, &t->packets.annotation_names, name));
-    dp_timeline_put_number(&t->packets.innermost, ANNOTATION_INT, (uint64_t)value);
-    dp_timeline_put_message(&t->packets.inner, EVENT_ANNOTATION, &t->packets.innermost);
+    dp_formats_timeline_put_number(&t->packets.innermost, ANNOTATION_NAME_IID,
+                                   dp_formats_timeline_packets_intern(&t->packets, &t->packets.annotation_names, name));
+    dp_formats_timeline_put_number(&t->packets.innermost, ANNOTATION_INT, (uint64_t)value);
+    dp_formats_timeline_put_message(&t->packets.inner, EVENT_ANNOTATION, &t->packets.innermost);
 }
 
 static void annotate_text(struct trace *t, const char *name, const char *value)
 {
-    dp_timeline_put_number(&t->packets.innermost, ANNOTATION_NAME_IID,
-                           dp_timeline_packets_intern(&t->packets, &t->packets.annotation_names, name));
-    dp_timeline_put_number(&t->packets.innermost, ANNOTATION_STRING_IID,
-                           dp_timeline_packets_intern(&t->packets, &t->packets.annotation_strings, value));
-    dp_timeline_put_message(&t->packets.inner, EVENT_ANNOTATION, &t->packets.innermost);
+    dp_formats_timeline_put_number(&t->packets.innermost, ANNOTATION_NAME_IID,
+                                   dp_formats_timeline_packets_intern(&t->packets, &t->packets.annotation_names, name));
+    dp_formats_timeline_put_number(
+        &t->packets.innermost, ANNOTATION_STRING_IID,
+        dp_formats_timeline_packets_intern(&t->packets, &t->packets.annotation_strings, value));
+    dp_formats_timeline_put_message(&t->packets.inner, EVENT_ANNOTATION, &t->packets.innermost);
 }
 
 static void add_to_text(struct trace *t, const char *part)
@@ -144,9 +145,9 @@ static void add_to_text(struct trace *t, const char *part)
 }
 
 /* The names of the stack's functions, the innermost first, a line each; *leaf: the first of the user's own. */
-static const char *stack_text(struct trace *t, const struct dp_timeline_event *e, const char **leaf)
+static const char *stack_text(struct trace *t, const struct dp_formats_timeline_event *e, const char **leaf)
 {
-    struct dp_timeline *timeline = t->timeline;
+    struct dp_formats_timeline *timeline = t->timeline;
     const struct dp_model *m = &timeline->model;
     uint32_t leaf_name = UINT32_MAX, first_name = UINT32_MAX;
     dp_vec_clear(&t->text);
@@ -169,7 +170,7 @@ static const char *stack_text(struct trace *t, const struct dp_timeline_event *e
     return t->text.n ? t->text.at : "";
 }
 
-static void annotate_labels(struct trace *t, const struct dp_timeline_event *e)
+static void annotate_labels(struct trace *t, const struct dp_formats_timeline_event *e)
 {
     const struct dp_model *m = &t->timeline->model;
     for (uint32_t i = 0; i < dp_model_n_labels(m, e->row); i++) {
@@ -180,39 +181,39 @@ static void annotate_labels(struct trace *t, const struct dp_timeline_event *e)
 }
 
 /* An event's begin, or the whole of an instant. */
-static void write_event(struct trace *t, const struct dp_timeline_event *e, enum type type, int64_t time_ns)
+static void write_event(struct trace *t, const struct dp_formats_timeline_event *e, enum type type, int64_t time_ns)
 {
-    const char *leaf, *stack = stack_text(t, e, &leaf), *lock = dp_timeline_label(t->timeline, e, "lock");
+    const char *leaf, *stack = stack_text(t, e, &leaf), *lock = dp_formats_timeline_label(t->timeline, e, "lock");
     char name[300];
     const char *what = e->values[DP_KIND_EVENT_MUTEX_CONTENTIONS] ? "unlock"
-                       : dp_timeline_is_wait(e)                   ? "wait"
+                       : dp_formats_timeline_is_wait(e)           ? "wait"
                        : e->values[DP_KIND_EVENT_SAMPLES]         ? "cpu"
                                                                   : "alloc";
     snprintf(name, sizeof name, "%s%s%s: %s", what, lock ? " " : "", lock ? lock : "", leaf);
-    dp_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TYPE, type);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
-    dp_timeline_put_text(&t->packets.inner, EVENT_CATEGORIES, what);
-    dp_timeline_put_number(&t->packets.inner, EVENT_NAME_IID,
-                           dp_timeline_packets_intern(&t->packets, &t->packets.event_names, name));
+    dp_formats_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TYPE, type);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
+    dp_formats_timeline_put_text(&t->packets.inner, EVENT_CATEGORIES, what);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_NAME_IID,
+                                   dp_formats_timeline_packets_intern(&t->packets, &t->packets.event_names, name));
     for (size_t i = 0; i < DP_KIND_EVENT_TYPES; i++)
         if (e->values[i])
             annotate_number(t, dp_kind_table[DP_KIND_EVENTS].types[i].name, e->values[i]);
     annotate_labels(t, e);
     annotate_text(t, "stack", stack);
-    dp_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
-    dp_timeline_packets_tell(&t->packets);
-    dp_timeline_put_number(&t->packets.packet, SEQUENCE_FLAGS, NEEDS_STATE);
-    dp_timeline_packets_write(&t->packets);
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
+    dp_formats_timeline_packets_tell(&t->packets);
+    dp_formats_timeline_put_number(&t->packets.packet, SEQUENCE_FLAGS, NEEDS_STATE);
+    dp_formats_timeline_packets_write(&t->packets);
 }
 
-static void write_end(struct trace *t, const struct dp_timeline_event *e)
+static void write_end(struct trace *t, const struct dp_formats_timeline_event *e)
 {
-    dp_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)e->end_ns);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TYPE, SLICE_END);
-    dp_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
-    dp_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
-    dp_timeline_packets_write(&t->packets);
+    dp_formats_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)e->end_ns);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TYPE, SLICE_END);
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
+    dp_formats_timeline_packets_write(&t->packets);
 }
 
 /* The begin or the end of an event: a slice has both. */
@@ -233,9 +234,9 @@ static int by_time(const void *a, const void *b)
 
 static void write_moments(struct trace *t, const struct moment *moments, size_t n, int64_t *allocated)
 {
-    const struct dp_timeline *timeline = t->timeline;
+    const struct dp_formats_timeline *timeline = t->timeline;
     for (size_t i = 0; i < n && !t->packets.err; i++) {
-        const struct dp_timeline_event *e = &timeline->events.at[moments[i].event];
+        const struct dp_formats_timeline_event *e = &timeline->events.at[moments[i].event];
         uint32_t process = timeline->threads.at[e->thread].process;
         if (moments[i].is_begin)
             write_event(t, e, SLICE_BEGIN, moments[i].time_ns);
@@ -252,12 +253,12 @@ static void write_moments(struct trace *t, const struct moment *moments, size_t 
 
 static int write_events(struct trace *t)
 {
-    const struct dp_timeline *timeline = t->timeline;
+    const struct dp_formats_timeline *timeline = t->timeline;
     struct moment *moments = malloc((2 * timeline->events.n + 1) * sizeof *moments);
     int64_t *allocated = calloc(timeline->processes.n + 1, sizeof *allocated);
     size_t n = 0;
     for (size_t i = 0; moments && i < timeline->events.n; i++) {
-        const struct dp_timeline_event *e = &timeline->events.at[i];
+        const struct dp_formats_timeline_event *e = &timeline->events.at[i];
         if (e->duration_ns)
             moments[n++] = (struct moment){e->end_ns - e->duration_ns, (uint32_t)i, true};
         moments[n++] = (struct moment){e->end_ns, (uint32_t)i, false};
@@ -273,7 +274,7 @@ static int write_events(struct trace *t)
     return t->packets.err;
 }
 
-int dp_timeline_write_perfetto(struct dp_timeline *timeline, dp_pprof_write_fn fn, void *ctx)
+int dp_formats_timeline_write_perfetto(struct dp_formats_timeline *timeline, dp_pprof_write_fn fn, void *ctx)
 {
     struct trace t = {.timeline = timeline, .packets = {.fn = fn, .ctx = ctx}};
     write_clocks(&t);
@@ -286,7 +287,7 @@ int dp_timeline_write_perfetto(struct dp_timeline *timeline, dp_pprof_write_fn f
                       timeline->levels.at[i].inuse_bytes);
     if (!t.packets.err)
         write_events(&t);
-    dp_timeline_packets_fini(&t.packets);
+    dp_formats_timeline_packets_fini(&t.packets);
     dp_vec_fini(&t.text);
     return t.packets.err;
 }

@@ -7,18 +7,18 @@
 #include <string.h>
 
 struct adding {
-    struct dp_timeline *timeline;
+    struct dp_formats_timeline *timeline;
     uint32_t process;
     int column[DP_KIND_EVENT_TYPES]; /* in the profile; -1: it has none */
 };
 
 /* The process's number; UINT32_MAX: no memory. */
-static uint32_t process_of(struct dp_timeline *t, const struct dp_timeline_process *process)
+static uint32_t process_of(struct dp_formats_timeline *t, const struct dp_formats_timeline_process *process)
 {
     for (size_t i = 0; i < t->processes.n; i++)
         if (t->processes.at[i].pid == process->pid && !strcmp(t->processes.at[i].name, process->name))
             return (uint32_t)i;
-    struct dp_timeline_process *added = dp_vec_push(&t->processes);
+    struct dp_formats_timeline_process *added = dp_vec_push(&t->processes);
     if (!added)
         return UINT32_MAX;
     *added = *process;
@@ -26,15 +26,15 @@ static uint32_t process_of(struct dp_timeline *t, const struct dp_timeline_proce
 }
 
 /* A process has few threads at a time, and an event is most often of the thread that was added last. */
-static uint32_t thread_of(struct dp_timeline *t, uint32_t process, int64_t tid)
+static uint32_t thread_of(struct dp_formats_timeline *t, uint32_t process, int64_t tid)
 {
     for (size_t i = t->threads.n; i-- > 0;)
         if (t->threads.at[i].tid == tid && t->threads.at[i].process == process)
             return (uint32_t)i;
-    struct dp_timeline_thread *added = dp_vec_push(&t->threads);
+    struct dp_formats_timeline_thread *added = dp_vec_push(&t->threads);
     if (!added)
         return UINT32_MAX;
-    *added = (struct dp_timeline_thread){.process = process, .tid = tid};
+    *added = (struct dp_formats_timeline_thread){.process = process, .tid = tid};
     return (uint32_t)t->threads.n - 1;
 }
 
@@ -48,7 +48,8 @@ static const struct dp_model_label *label_of(const struct dp_model *m, uint32_t 
     return NULL;
 }
 
-const char *dp_timeline_label(const struct dp_timeline *t, const struct dp_timeline_event *e, const char *key)
+const char *dp_formats_timeline_label(const struct dp_formats_timeline *t, const struct dp_formats_timeline_event *e,
+                                      const char *key)
 {
     const struct dp_model_label *label = label_of(&t->model, e->row, key);
     return label && label->str ? dp_model_text(&t->model, label->str) : NULL;
@@ -63,9 +64,9 @@ static int64_t number_of(const struct dp_model *m, uint32_t row, const char *key
 static int add_event(void *ctx, uint32_t row, const int64_t *values)
 {
     struct adding *adding = ctx;
-    struct dp_timeline *t = adding->timeline;
+    struct dp_formats_timeline *t = adding->timeline;
     const struct dp_model *m = &t->model;
-    struct dp_timeline_event e = {.end_ns = number_of(m, row, "end_timestamp_ns"), .row = row};
+    struct dp_formats_timeline_event e = {.end_ns = number_of(m, row, "end_timestamp_ns"), .row = row};
     const struct dp_model_label *duration = label_of(m, row, "duration"), *name = label_of(m, row, "thread");
     bool any = false;
     for (size_t i = 0; i < DP_KIND_EVENT_TYPES; i++) {
@@ -76,12 +77,12 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
         t->n_untimed += e.end_ns <= 0;
         return 0;
     }
-    if (dp_timeline_is_wait(&e))
+    if (dp_formats_timeline_is_wait(&e))
         e.duration_ns = duration ? duration->num : e.values[DP_KIND_EVENT_DELAY];
     if (e.duration_ns < 0 || e.duration_ns > e.end_ns)
         e.duration_ns = 0;
     e.thread = thread_of(t, adding->process, number_of(m, row, "thread id"));
-    struct dp_timeline_event *added = e.thread == UINT32_MAX ? NULL : dp_vec_push(&t->events);
+    struct dp_formats_timeline_event *added = e.thread == UINT32_MAX ? NULL : dp_vec_push(&t->events);
     if (!added)
         return -ENOMEM;
     *added = e;
@@ -101,8 +102,8 @@ static int column_of(const struct dp_decode *d, const char *type)
     return -1;
 }
 
-int dp_timeline_add(struct dp_timeline *t, const struct dp_decode *d, const struct dp_timeline_process *process,
-                    struct dp_decode_error *error)
+int dp_formats_timeline_add(struct dp_formats_timeline *t, const struct dp_decode *d,
+                            const struct dp_formats_timeline_process *process, struct dp_decode_error *error)
 {
     struct adding adding = {.timeline = t, .process = process_of(t, process)};
     if (adding.process == UINT32_MAX)
@@ -113,8 +114,8 @@ int dp_timeline_add(struct dp_timeline *t, const struct dp_decode *d, const stru
     return dp_model_add(&t->model, d, add_event, &adding, error);
 }
 
-int dp_timeline_add_level(struct dp_timeline *t, const struct dp_decode *d, const struct dp_timeline_process *process,
-                          struct dp_decode_error *error)
+int dp_formats_timeline_add_level(struct dp_formats_timeline *t, const struct dp_decode *d,
+                                  const struct dp_formats_timeline_process *process, struct dp_decode_error *error)
 {
     int column = column_of(d, "inuse_space"), err = 0;
     struct dp_decode_sample sample = {0};
@@ -127,26 +128,26 @@ int dp_timeline_add_level(struct dp_timeline *t, const struct dp_decode *d, cons
             sum += sample.values.at[column];
     }
     dp_decode_sample_fini(&sample);
-    struct dp_timeline_level *level = err ? NULL : dp_vec_push(&t->levels);
+    struct dp_formats_timeline_level *level = err ? NULL : dp_vec_push(&t->levels);
     if (!level)
         return err ? err : -ENOMEM;
-    *level = (struct dp_timeline_level){process_of(t, process), d->time_ns + d->duration_ns, sum};
+    *level = (struct dp_formats_timeline_level){process_of(t, process), d->time_ns + d->duration_ns, sum};
     return level->process == UINT32_MAX ? -ENOMEM : 0;
 }
 
 static int by_end(const void *a, const void *b)
 {
-    const struct dp_timeline_event *x = a, *y = b;
+    const struct dp_formats_timeline_event *x = a, *y = b;
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
 static int by_time(const void *a, const void *b)
 {
-    const struct dp_timeline_level *x = a, *y = b;
+    const struct dp_formats_timeline_level *x = a, *y = b;
     return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-void dp_timeline_sort(struct dp_timeline *t)
+void dp_formats_timeline_sort(struct dp_formats_timeline *t)
 {
     if (t->events.n)
         qsort(t->events.at, t->events.n, sizeof *t->events.at, by_end);
@@ -158,7 +159,7 @@ void dp_timeline_sort(struct dp_timeline *t)
             t->begin_ns = t->events.at[i].end_ns - t->events.at[i].duration_ns;
 }
 
-void dp_timeline_fini(struct dp_timeline *t)
+void dp_formats_timeline_fini(struct dp_formats_timeline *t)
 {
     dp_naming_frames_fini(&t->frames);
     dp_model_fini(&t->model);

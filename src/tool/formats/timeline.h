@@ -12,65 +12,66 @@
 #include "profile/kinds.h"
 
 /* Its values are those of enum dp_kind_event, found by the names of sample types; other types are left out. */
-struct dp_timeline_event {
+struct dp_formats_timeline_event {
     int64_t end_ns, duration_ns; /* Unix time; the duration of a wait */
     int64_t values[DP_KIND_EVENT_TYPES];
     uint32_t thread;
     uint32_t row; /* of the model: stack and labels */
 };
 
-struct dp_timeline_thread {
+struct dp_formats_timeline_thread {
     uint32_t process;
     int64_t tid;
     uint32_t name; /* string of the model; 0: not known */
 };
 
-struct dp_timeline_process {
+struct dp_formats_timeline_process {
     char name[64];
     int64_t pid;
 };
 
 /* The values of a heap profile at its time. */
-struct dp_timeline_level {
+struct dp_formats_timeline_level {
     uint32_t process;
     int64_t time_ns, inuse_bytes;
 };
 
 /* Zero is an empty one. */
-struct dp_timeline {
+struct dp_formats_timeline {
     struct dp_model model; /* of the events */
     struct dp_naming_frames frames;
-    DP_VEC(struct dp_timeline_event) events;
-    DP_VEC(struct dp_timeline_thread) threads;
-    DP_VEC(struct dp_timeline_process) processes;
-    DP_VEC(struct dp_timeline_level) levels;
+    DP_VEC(struct dp_formats_timeline_event) events;
+    DP_VEC(struct dp_formats_timeline_thread) threads;
+    DP_VEC(struct dp_formats_timeline_process) processes;
+    DP_VEC(struct dp_formats_timeline_level) levels;
     size_t n_untimed; /* samples without a time, left out */
     int64_t begin_ns; /* after sort: the earliest begin of an event or level */
 };
 
 /* Adds the events of a profile of that process. 0, -EBADMSG with *error filled in, or -ENOMEM. */
-int dp_timeline_add(struct dp_timeline *, const struct dp_decode *, const struct dp_timeline_process *,
-                    struct dp_decode_error *);
+int dp_formats_timeline_add(struct dp_formats_timeline *, const struct dp_decode *,
+                            const struct dp_formats_timeline_process *, struct dp_decode_error *);
 /* Adds the in-use values of a heap profile of that process. Errors as for add. */
-int dp_timeline_add_level(struct dp_timeline *, const struct dp_decode *, const struct dp_timeline_process *,
-                          struct dp_decode_error *);
+int dp_formats_timeline_add_level(struct dp_formats_timeline *, const struct dp_decode *,
+                                  const struct dp_formats_timeline_process *, struct dp_decode_error *);
 
 /* Once, after the last add: sorts by time. */
-void dp_timeline_sort(struct dp_timeline *);
-void dp_timeline_fini(struct dp_timeline *);
+void dp_formats_timeline_sort(struct dp_formats_timeline *);
+void dp_formats_timeline_fini(struct dp_formats_timeline *);
 
 /*
  * Perfetto's trace format: a track a thread with waits as slices, other events as instants, counters of memory. The
  * processed profile format of Firefox Profiler: native allocations, and markers for waits. 0, fn's error, or -ENOMEM.
  */
-int dp_timeline_write_perfetto(struct dp_timeline *, dp_pprof_write_fn fn, void *ctx);
-int dp_timeline_write_firefox(struct dp_timeline *, dp_pprof_write_fn fn, void *ctx);
+int dp_formats_timeline_write_perfetto(struct dp_formats_timeline *, dp_pprof_write_fn fn, void *ctx);
+int dp_formats_timeline_write_firefox(struct dp_formats_timeline *, dp_pprof_write_fn fn, void *ctx);
 
 /* Whether the event is a wait, and has a length. */
-static inline bool dp_timeline_is_wait(const struct dp_timeline_event *e)
+static inline bool dp_formats_timeline_is_wait(const struct dp_formats_timeline_event *e)
 {
     return e->values[DP_KIND_EVENT_CONTENTIONS] || e->values[DP_KIND_EVENT_DELAY];
 }
 
 /* The text of the event's label; NULL: it has none. */
-const char *dp_timeline_label(const struct dp_timeline *, const struct dp_timeline_event *, const char *key);
+const char *dp_formats_timeline_label(const struct dp_formats_timeline *, const struct dp_formats_timeline_event *,
+                                      const char *key);

@@ -9,15 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 512 }; /* most bytes of one dp_timeline_say */
+enum { PIECE = 512 }; /* most bytes of one dp_formats_timeline_say */
 
-static void make_room(struct dp_timeline_text *t)
+static void make_room(struct dp_formats_timeline_text *t)
 {
     if (t->n_bytes + PIECE > sizeof t->bytes)
-        dp_timeline_text_end(t);
+        dp_formats_timeline_text_end(t);
 }
 
-void dp_timeline_say(struct dp_timeline_text *t, const char *format, ...)
+void dp_formats_timeline_say(struct dp_formats_timeline_text *t, const char *format, ...)
 {
     va_list args;
     make_room(t);
@@ -32,7 +32,7 @@ void dp_timeline_say(struct dp_timeline_text *t, const char *format, ...)
 
 static int append(void *text, const void *bytes, size_t n_bytes)
 {
-    struct dp_timeline_text *t = text;
+    struct dp_formats_timeline_text *t = text;
     for (const char *at = bytes; n_bytes;) {
         make_room(t);
         size_t n = n_bytes < PIECE ? n_bytes : PIECE;
@@ -44,33 +44,33 @@ static int append(void *text, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-void dp_timeline_say_string(struct dp_timeline_text *t, const char *text)
+void dp_formats_timeline_say_string(struct dp_formats_timeline_text *t, const char *text)
 {
     dp_encode_json_string(text, append, t);
 }
 
-void dp_timeline_say_comma(struct dp_timeline_text *out, size_t i)
+void dp_formats_timeline_say_comma(struct dp_formats_timeline_text *out, size_t i)
 {
     if (i)
-        dp_timeline_say(out, i % 32 ? "," : ",\n");
+        dp_formats_timeline_say(out, i % 32 ? "," : ",\n");
 }
 
-void dp_timeline_say_column(struct dp_timeline_text *out, const char *name)
+void dp_formats_timeline_say_column(struct dp_formats_timeline_text *out, const char *name)
 {
-    dp_timeline_say(out, "\"%s\":[", name);
+    dp_formats_timeline_say(out, "\"%s\":[", name);
 }
 
-void dp_timeline_say_same(struct dp_timeline_text *out, const char *name, size_t n, const char *value)
+void dp_formats_timeline_say_same(struct dp_formats_timeline_text *out, const char *name, size_t n, const char *value)
 {
-    dp_timeline_say_column(out, name);
+    dp_formats_timeline_say_column(out, name);
     for (size_t i = 0; i < n; i++) {
-        dp_timeline_say_comma(out, i);
-        dp_timeline_say(out, "%s", value);
+        dp_formats_timeline_say_comma(out, i);
+        dp_formats_timeline_say(out, "%s", value);
     }
-    dp_timeline_say(out, "],");
+    dp_formats_timeline_say(out, "],");
 }
 
-int dp_timeline_text_end(struct dp_timeline_text *t)
+int dp_formats_timeline_text_end(struct dp_formats_timeline_text *t)
 {
     if (!t->err && t->n_bytes)
         t->err = t->fn(t->ctx, t->bytes, t->n_bytes);
