@@ -20,13 +20,13 @@ static size_t length_at(int mem, uintptr_t start, uintptr_t end)
     return is_chunk ? n_bytes : 0;
 }
 
-uintptr_t dp_chunks_next(int mem, const struct dp_pages *pages, const struct dp_vma *vma, uintptr_t from,
-                         size_t *n_bytes, struct dp_chunks_limits *limits)
+uintptr_t dp_resident_chunks_next(int mem, const struct dp_resident_pages *pages, const struct dp_vma *vma,
+                                  uintptr_t from, size_t *n_bytes, struct dp_resident_chunks_limits *limits)
 {
     uint64_t words[DP_PAGES_PIECE];
     for (uintptr_t at = from; at + DP_CHUNKS_LEAST <= vma->end;) {
         size_t n_left = (vma->end - at) / dp_page_bytes(), wanted = n_left < DP_PAGES_PIECE ? n_left : DP_PAGES_PIECE;
-        size_t got = wanted <= limits->pages ? dp_pages_words(pages, words, at, wanted) : 0;
+        size_t got = wanted <= limits->pages ? dp_resident_pages_words(pages, words, at, wanted) : 0;
         if (!got)
             return 0;
         limits->pages -= got;

@@ -20,7 +20,7 @@
  * What a search may look at, counted down: resident pages without a header, and pages of any kind. A program may have
  * reserved terabytes of address space, of which it uses a little.
  */
-struct dp_chunks_limits {
+struct dp_resident_chunks_limits {
     size_t misses, pages;
 };
 
@@ -28,5 +28,5 @@ struct dp_chunks_limits {
  * The first such block at or behind `from` in a mapping: its start, and its length in *n_bytes. 0: there is none.
  * mem: /proc/self/mem, opened.
  */
-uintptr_t dp_chunks_next(int mem, const struct dp_pages *, const struct dp_vma *vma, uintptr_t from, size_t *n_bytes,
-                         struct dp_chunks_limits *);
+uintptr_t dp_resident_chunks_next(int mem, const struct dp_resident_pages *, const struct dp_vma *vma, uintptr_t from,
+                                  size_t *n_bytes, struct dp_resident_chunks_limits *);

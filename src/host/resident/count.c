@@ -20,15 +20,15 @@ struct range {
 };
 
 struct counting {
-    struct dp_pages *pages;
+    struct dp_resident_pages *pages;
     const struct dp_vma *vmas;
     size_t n_vmas;
-    DP_VEC(struct dp_pages_count) counts; /* of each mapping */
-    DP_VEC(struct range) own;             /* the profiler's mappings, sorted */
-    struct dp_pages_count all;
+    DP_VEC(struct dp_resident_pages_count) counts; /* of each mapping */
+    DP_VEC(struct range) own;                      /* the profiler's mappings, sorted */
+    struct dp_resident_pages_count all;
 };
 
-static void add_count(struct dp_pages_count *sum, struct dp_pages_count count)
+static void add_count(struct dp_resident_pages_count *sum, struct dp_resident_pages_count count)
 {
     sum->n_sole += count.n_sole;
     sum->n_others += count.n_others;
@@ -50,7 +50,7 @@ static void count_own(struct counting *c)
     }
     c->pages->step = 1;
     for (size_t i = 0; i < c->own.n; i++)
-        add_count(&c->all, dp_pages_look(c->pages, c->own.at[i].start, c->own.at[i].end));
+        add_count(&c->all, dp_resident_pages_look(c->pages, c->own.at[i].start, c->own.at[i].end));
 }
 
 static bool is_code_of_file(const struct dp_vma *vma)
@@ -59,7 +59,7 @@ static bool is_code_of_file(const struct dp_vma *vma)
 }
 
 /* Address space that a program only reserved is left out. */
-static bool is_looked_at(const struct dp_pages *pages, const struct dp_vma *vma)
+static bool is_looked_at(const struct dp_resident_pages *pages, const struct dp_vma *vma)
 {
     if (pages->pagemap < 0 && !vma->is_anonymous && !vma->is_writable)
         return false;
@@ -71,9 +71,9 @@ static bool is_looked_at(const struct dp_pages *pages, const struct dp_vma *vma)
  * A mapping without the profiler's own parts: the kernel joins its mappings with others. *next: the first own range
  * that may end above the mapping's start.
  */
-static struct dp_pages_count look_outside(const struct counting *c, const struct dp_vma *vma, size_t *next)
+static struct dp_resident_pages_count look_outside(const struct counting *c, const struct dp_vma *vma, size_t *next)
 {
-    struct dp_pages_count count = {0};
+    struct dp_resident_pages_count count = {0};
     for (uintptr_t at = vma->start, end; at < vma->end; at = end) {
         while (*next < c->own.n && c->own.at[*next].end <= at)
             ++*next;
@@ -82,7 +82,7 @@ static struct dp_pages_count look_outside(const struct counting *c, const struct
         end = is_own ? own->end : own ? own->start : vma->end;
         end = end < vma->end ? end : vma->end;
         if (!is_own)
-            add_count(&count, dp_pages_look(c->pages, at, end));
+            add_count(&count, dp_resident_pages_look(c->pages, at, end));
     }
     return count;
 }
@@ -100,7 +100,8 @@ static void look_at(struct counting *c, bool code)
     }
 }
 
-static double share_of_others(const struct dp_pages *pages, const struct dp_pages_count *all, int64_t anon_bytes)
+static double share_of_others(const struct dp_resident_pages *pages, const struct dp_resident_pages_count *all,
+                              int64_t anon_bytes)
 {
     int64_t n_left = anon_bytes / (int64_t)dp_page_bytes() - (int64_t)all->n_sole;
     if (pages->pagemap < 0 || !all->n_others || n_left >= (int64_t)all->n_others)
@@ -112,7 +113,7 @@ static void count_all(struct counting *c, int64_t anon_bytes)
 {
     size_t sum = 0;
     for (size_t i = 0; i < c->n_vmas; i++) {
-        c->counts.at[i] = (struct dp_pages_count){0};
+        c->counts.at[i] = (struct dp_resident_pages_count){0};
         sum += is_looked_at(c->pages, &c->vmas[i]) ? c->vmas[i].end - c->vmas[i].start : 0;
     }
     c->pages->step = 1 + sum / DP_PAGES_LOOKED_AT;
@@ -122,18 +123,18 @@ static void count_all(struct counting *c, int64_t anon_bytes)
     c->pages->others_share = share_of_others(c->pages, &c->all, anon_bytes);
 }
 
-int dp_count_resident(struct dp_pages *pages, struct dp_vma *vmas, size_t n_vmas, int64_t anon_bytes,
+int dp_resident_count(struct dp_resident_pages *pages, struct dp_vma *vmas, size_t n_vmas, int64_t anon_bytes,
                       int64_t *own_bytes)
 {
     struct counting c = {.pages = pages, .vmas = vmas, .n_vmas = n_vmas};
     int err = -ENOMEM;
     if (dp_vec_room(&c.counts, n_vmas + 1) && dp_vec_room(&c.own, DP_MEM_MAPPINGS)) {
         count_own(&c);
-        struct dp_pages_count own = c.all;
+        struct dp_resident_pages_count own = c.all;
         count_all(&c, anon_bytes);
         for (size_t i = 0; i < n_vmas; i++)
-            vmas[i].anonymous_bytes = dp_pages_bytes(pages, &c.counts.at[i]);
-        *own_bytes = dp_pages_bytes(pages, &own);
+            vmas[i].anonymous_bytes = dp_resident_pages_bytes(pages, &c.counts.at[i]);
+        *own_bytes = dp_resident_pages_bytes(pages, &own);
         err = 0;
     }
     dp_vec_fini(&c.counts);

@@ -9,4 +9,5 @@
  * Sets anonymous_bytes of each mapping, without what the profiler has in it; *own_bytes: that, of all mappings. Sets
  * `step` and `others_share` of the pages. vmas: all, sorted and classified. anon_bytes: RssAnon. 0, or -ENOMEM.
  */
-int dp_count_resident(struct dp_pages *, struct dp_vma *vmas, size_t n_vmas, int64_t anon_bytes, int64_t *own_bytes);
+int dp_resident_count(struct dp_resident_pages *, struct dp_vma *vmas, size_t n_vmas, int64_t anon_bytes,
+                      int64_t *own_bytes);

@@ -37,7 +37,7 @@
 #define LARGE_PAGES (DP_PAGES_LOOKED_AT / dp_page_bytes()) /* pages of large blocks that are looked at, in all */
 
 struct division {
-    struct dp_pages pages;
+    struct dp_resident_pages pages;
     struct {
         struct dp_vma *at;
         size_t n, cap;
@@ -107,7 +107,7 @@ static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, 
         return share < 1 ? share : 1;
     }
     d->n_large_pages += n_pages;
-    return (double)dp_pages_exact(&d->pages, start, n_pages) / (double)n_pages;
+    return (double)dp_resident_pages_exact(&d->pages, start, n_pages) / (double)n_pages;
 }
 
 /* The kind of a mapping that holds a block. glibc's malloc unmaps a block that it mapped alone when it is freed. */
@@ -171,7 +171,7 @@ static void take_blocks(struct division *d)
     uintptr_t page = dp_page_floor(table.start), end = table.start + table.n_slots * table.slot_bytes;
     while (page < end) {
         size_t n = dp_page_ceil(end - page) / dp_page_bytes(), wanted = n < DP_PAGES_PIECE ? n : DP_PAGES_PIECE;
-        if (dp_pages_words(&d->pages, words, page, wanted) != wanted)
+        if (dp_resident_pages_words(&d->pages, words, page, wanted) != wanted)
             return;
         for (size_t i = 0; i < wanted; i++, page += dp_page_bytes())
             if (words[i] & (DP_PAGES_PRESENT | DP_PAGES_SWAPPED))
@@ -196,7 +196,7 @@ static void take_mapped(struct division *d)
             end = vma && vma->end < ranges[i].end ? vma->end : ranges[i].end;
             if (!vma || vma->kind == DP_VMA_SHARED)
                 continue;
-            int64_t bytes = smaller(dp_pages_estimate(&d->pages, at, end), vma->anonymous_bytes);
+            int64_t bytes = smaller(dp_resident_pages_estimate(&d->pages, at, end), vma->anonymous_bytes);
             vma->anonymous_bytes -= bytes;
             d->parts->mapped_bytes += bytes;
         }
@@ -206,19 +206,19 @@ static void take_mapped(struct division *d)
 /* Large blocks that glibc's malloc mapped alone: their bytes are taken from the mappings of the kernel. */
 static void take_chunks(struct division *d)
 {
-    struct dp_chunks_limits left = {MISSES, LOOKS};
+    struct dp_resident_chunks_limits left = {MISSES, LOOKS};
     int mem = d->pages.pagemap < 0 ? -1 : dp_process_open("mem");
     for (size_t i = 0; i < d->vmas.n && mem >= 0; i++) {
         struct dp_vma *vma = &d->vmas.at[i];
-        const struct dp_chunks_limits given = {left.misses < MISSES_EACH ? left.misses : MISSES_EACH,
-                                               left.pages < LOOKS_EACH ? left.pages : LOOKS_EACH};
-        struct dp_chunks_limits limits = given;
+        const struct dp_resident_chunks_limits given = {left.misses < MISSES_EACH ? left.misses : MISSES_EACH,
+                                                        left.pages < LOOKS_EACH ? left.pages : LOOKS_EACH};
+        struct dp_resident_chunks_limits limits = given;
         size_t n_bytes;
         if (vma->kind != DP_VMA_MAPPED || !vma->is_writable || vma->anonymous_bytes < (int64_t)dp_page_bytes())
             continue;
-        for (uintptr_t at = vma->start; (at = dp_chunks_next(mem, &d->pages, vma, at, &n_bytes, &limits));
+        for (uintptr_t at = vma->start; (at = dp_resident_chunks_next(mem, &d->pages, vma, at, &n_bytes, &limits));
              at += n_bytes) {
-            int64_t bytes = smaller(dp_pages_estimate(&d->pages, at, at + n_bytes), vma->anonymous_bytes);
+            int64_t bytes = smaller(dp_resident_pages_estimate(&d->pages, at, at + n_bytes), vma->anonymous_bytes);
             vma->anonymous_bytes -= bytes;
             d->chunk_bytes += bytes;
         }
@@ -274,7 +274,7 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     d.pages.pagemap = dp_process_open("pagemap"); /* -1: mincore is asked */
     err = read_mappings(&d, stack_bytes);
     if (!err)
-        err = dp_count_resident(&d.pages, d.vmas.at, d.vmas.n, resident->anon_bytes, &d.own_bytes);
+        err = dp_resident_count(&d.pages, d.vmas.at, d.vmas.n, resident->anon_bytes, &d.own_bytes);
     if (!err) {
         dp_resident_known_recall(d.vmas.at, d.vmas.n);
         take_mapped(&d);

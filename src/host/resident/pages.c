@@ -22,7 +22,7 @@ static size_t ask_mincore(uint64_t *words, uintptr_t start, size_t n_pages)
     return n_pages;
 }
 
-size_t dp_pages_words(const struct dp_pages *pages, uint64_t *words, uintptr_t start, size_t n_pages)
+size_t dp_resident_pages_words(const struct dp_resident_pages *pages, uint64_t *words, uintptr_t start, size_t n_pages)
 {
     if (pages->pagemap < 0)
         return ask_mincore(words, start, n_pages);
@@ -31,12 +31,13 @@ size_t dp_pages_words(const struct dp_pages *pages, uint64_t *words, uintptr_t s
     return got > 0 ? (size_t)got / sizeof *words : 0;
 }
 
-static void add(const struct dp_pages *pages, uintptr_t start, size_t n_pages, struct dp_pages_count *count)
+static void add(const struct dp_resident_pages *pages, uintptr_t start, size_t n_pages,
+                struct dp_resident_pages_count *count)
 {
     uint64_t words[DP_PAGES_PIECE];
     for (size_t at = 0; at < n_pages; at += DP_PAGES_PIECE) {
         size_t wanted = n_pages - at < DP_PAGES_PIECE ? n_pages - at : DP_PAGES_PIECE;
-        size_t got = dp_pages_words(pages, words, start + at * dp_page_bytes(), wanted);
+        size_t got = dp_resident_pages_words(pages, words, start + at * dp_page_bytes(), wanted);
         for (size_t i = 0; i < got; i++) {
             bool counts = (words[i] & DP_PAGES_PRESENT) && !(words[i] & FILE_OR_SHARED);
             count->n_sole += counts && (words[i] & SOLE);
@@ -45,21 +46,22 @@ static void add(const struct dp_pages *pages, uintptr_t start, size_t n_pages, s
     }
 }
 
-static size_t counted(const struct dp_pages *pages, const struct dp_pages_count *count)
+static size_t counted(const struct dp_resident_pages *pages, const struct dp_resident_pages_count *count)
 {
     return count->n_sole + (size_t)(pages->others_share * (double)count->n_others);
 }
 
-size_t dp_pages_exact(const struct dp_pages *pages, uintptr_t start, size_t n_pages)
+size_t dp_resident_pages_exact(const struct dp_resident_pages *pages, uintptr_t start, size_t n_pages)
 {
-    struct dp_pages_count count = {0};
+    struct dp_resident_pages_count count = {0};
     add(pages, start, n_pages, &count);
     return counted(pages, &count);
 }
 
-struct dp_pages_count dp_pages_look(const struct dp_pages *pages, uintptr_t start, uintptr_t end)
+struct dp_resident_pages_count dp_resident_pages_look(const struct dp_resident_pages *pages, uintptr_t start,
+                                                      uintptr_t end)
 {
-    struct dp_pages_count count = {0};
+    struct dp_resident_pages_count count = {0};
     size_t n_pages = (end - start) / dp_page_bytes(), step = pages->step;
     if (step == 1 || n_pages < step * DP_PAGES_PIECE) {
         add(pages, start, n_pages, &count);
@@ -67,16 +69,16 @@ struct dp_pages_count dp_pages_look(const struct dp_pages *pages, uintptr_t star
     }
     for (size_t at = 0; at < n_pages; at += step * DP_PAGES_PIECE)
         add(pages, start + at * dp_page_bytes(), n_pages - at < DP_PAGES_PIECE ? n_pages - at : DP_PAGES_PIECE, &count);
-    return (struct dp_pages_count){count.n_sole * step, count.n_others * step};
+    return (struct dp_resident_pages_count){count.n_sole * step, count.n_others * step};
 }
 
-int64_t dp_pages_bytes(const struct dp_pages *pages, const struct dp_pages_count *count)
+int64_t dp_resident_pages_bytes(const struct dp_resident_pages *pages, const struct dp_resident_pages_count *count)
 {
     return (int64_t)(counted(pages, count) * dp_page_bytes());
 }
 
-int64_t dp_pages_estimate(const struct dp_pages *pages, uintptr_t start, uintptr_t end)
+int64_t dp_resident_pages_estimate(const struct dp_resident_pages *pages, uintptr_t start, uintptr_t end)
 {
-    struct dp_pages_count count = dp_pages_look(pages, start, end);
-    return dp_pages_bytes(pages, &count);
+    struct dp_resident_pages_count count = dp_resident_pages_look(pages, start, end);
+    return dp_resident_pages_bytes(pages, &count);
 }

@@ -24,24 +24,24 @@
 #define DP_PAGES_SWAPPED (UINT64_C(1) << 62)
 
 /* Pages mapped once, and the others. */
-struct dp_pages_count {
+struct dp_resident_pages_count {
     size_t n_sole, n_others;
 };
 
-struct dp_pages {
+struct dp_resident_pages {
     int pagemap;         /* -1: mincore is asked */
     size_t step;         /* one piece of so many is looked at */
     double others_share; /* of pages that are mapped more than once, those that are no page of zeros */
 };
 
 /* The words of n_pages from `start`, at most DP_PAGES_PIECE. The number that the kernel gave. */
-size_t dp_pages_words(const struct dp_pages *, uint64_t *words, uintptr_t start, size_t n_pages);
+size_t dp_resident_pages_words(const struct dp_resident_pages *, uint64_t *words, uintptr_t start, size_t n_pages);
 
 /* Counts the anonymous resident pages of a range, looking at one piece of every `step` only. */
-struct dp_pages_count dp_pages_look(const struct dp_pages *, uintptr_t start, uintptr_t end);
+struct dp_resident_pages_count dp_resident_pages_look(const struct dp_resident_pages *, uintptr_t start, uintptr_t end);
 /* Bytes of what was counted, less the pages of zeros. */
-int64_t dp_pages_bytes(const struct dp_pages *, const struct dp_pages_count *);
+int64_t dp_resident_pages_bytes(const struct dp_resident_pages *, const struct dp_resident_pages_count *);
 /* Both. */
-int64_t dp_pages_estimate(const struct dp_pages *, uintptr_t start, uintptr_t end);
+int64_t dp_resident_pages_estimate(const struct dp_resident_pages *, uintptr_t start, uintptr_t end);
 /* The number of anonymous resident pages among n_pages, all of which are looked at. */
-size_t dp_pages_exact(const struct dp_pages *, uintptr_t start, size_t n_pages);
+size_t dp_resident_pages_exact(const struct dp_resident_pages *, uintptr_t start, size_t n_pages);
