@@ -142,16 +142,17 @@ static size_t table(void)
 static size_t records(void)
 {
     size_t n_bytes = 0;
-    struct dp_dump dump = {.heap = world.records, .n = world.n};
-    must(!dp_consumer_write_dump(of_records, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_records), "records");
+    struct dp_records_dump dump = {.heap = world.records, .n = world.n};
+    must(!dp_records_consumer_write_dump(of_records, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_records),
+         "records");
     return n_bytes;
 }
 
 static size_t ids(void)
 {
     size_t n_bytes = 0;
-    struct dp_dump dump = {.heap = world.with_ids, .n = world.n};
-    must(!dp_consumer_write_dump(of_ids, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_ids), "ids");
+    struct dp_records_dump dump = {.heap = world.with_ids, .n = world.n};
+    must(!dp_records_consumer_write_dump(of_ids, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_ids), "ids");
     return n_bytes;
 }
 

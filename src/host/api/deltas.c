@@ -73,7 +73,7 @@ int deltaprof_delta_reset_ids(struct deltaprof_delta *delta)
 {
     if (!delta)
         return -EINVAL;
-    dp_consumer_reset_ids(consumer(delta));
+    dp_records_consumer_reset_ids(consumer(delta));
     return 0;
 }
 
@@ -84,8 +84,8 @@ int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta
     static const struct deltaprof_heap_record none;
     if (!delta || (!records && n_records))
         return -EINVAL;
-    struct dp_dump dump = {.heap = records ? records : &none, .n = n_records};
-    return dp_consumer_write_dump(consumer(delta), dump, rate_bytes, fn, ctx);
+    struct dp_records_dump dump = {.heap = records ? records : &none, .n = n_records};
+    return dp_records_consumer_write_dump(consumer(delta), dump, rate_bytes, fn, ctx);
 }
 
 int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta, const struct deltaprof_heap_record *records,
@@ -102,8 +102,8 @@ int deltaprof_delta_write_block_records_uncommitted(struct deltaprof_delta *delt
     static const struct deltaprof_block_record none;
     if (!delta || (!records && n_records))
         return -EINVAL;
-    struct dp_dump dump = {.block = records ? records : &none, .n = n_records};
-    return dp_consumer_write_dump(consumer(delta), dump, 1, fn, ctx);
+    struct dp_records_dump dump = {.block = records ? records : &none, .n = n_records};
+    return dp_records_consumer_write_dump(consumer(delta), dump, 1, fn, ctx);
 }
 
 int deltaprof_delta_write_block_records(struct deltaprof_delta *delta, const struct deltaprof_block_record *records,

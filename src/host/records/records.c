@@ -32,7 +32,7 @@
 
 struct dp_records *dp_records_new(size_t budget_bytes)
 {
-    dp_stack_fingerprint_init();
+    dp_records_stack_fingerprint_init();
     struct dp_records *r = dp_mem_map(sizeof *r);
     if (r)
         r->n_plenty =
@@ -67,7 +67,7 @@ static inline int64_t minus(int64_t a, int64_t b)
 }
 
 /* values: {n, v, n freed, v freed}. */
-static inline void values_of(const struct dp_dump *dump, size_t i, int64_t values[4])
+static inline void values_of(const struct dp_records_dump *dump, size_t i, int64_t values[4])
 {
     if (dump->heap) {
         const struct deltaprof_heap_record *h = &dump->heap[i];
@@ -82,31 +82,31 @@ static inline void values_of(const struct dp_dump *dump, size_t i, int64_t value
 }
 
 /* The block size of a record; 0: not part of its key. */
-static inline int64_t size_of(const struct dp_dump *dump, const int64_t values[4])
+static inline int64_t size_of(const struct dp_records_dump *dump, const int64_t values[4])
 {
     return !dump->heap || dump->mixed_sizes || values[0] <= 0 ? 0 : values[1] / values[0];
 }
 
-static inline uint64_t id_of(const struct dp_dump *dump, size_t i)
+static inline uint64_t id_of(const struct dp_records_dump *dump, size_t i)
 {
     return dump->heap ? dump->heap[i].id : dump->block[i].id;
 }
 
-static inline bool has_stack(const struct dp_dump *dump, size_t i)
+static inline bool has_stack(const struct dp_records_dump *dump, size_t i)
 {
     const uintptr_t *stack;
     size_t depth;
-    dp_dump_stack(dump, i, &stack, &depth);
+    dp_records_dump_stack(dump, i, &stack, &depth);
     return stack || !depth;
 }
 
-static inline void ask_memory_for(const struct dp_dump *dump, size_t i)
+static inline void ask_memory_for(const struct dp_records_dump *dump, size_t i)
 {
     const uintptr_t *stack;
     size_t depth;
     if (i >= dump->n || id_of(dump, i))
         return;
-    dp_dump_stack(dump, i, &stack, &depth);
+    dp_records_dump_stack(dump, i, &stack, &depth);
     for (size_t word = 0; word < depth && word < 64; word += 8)
         __builtin_prefetch(stack + word);
 }
@@ -145,12 +145,13 @@ static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
 }
 
 /* For a heap record without an alloc: notes that every size of its stack that is not in the dump was reset to 0. */
-static int note_reset(struct dp_records *r, const struct dp_stack_fingerprint *stack)
+static int note_reset(struct dp_records *r, const struct dp_records_stack_fingerprint *stack)
 {
     for (size_t i = r->n_slots ? dp_records_chain(r, stack) : 0; r->n_slots && r->slots[i];
          i = (i + 1) & (r->n_slots - 1)) {
         uint32_t at = r->slots[i] - 1;
-        if (!dp_stack_fingerprint_equal(&r->entries.at[at].stack, stack) || !(r->states.at[at].n | r->states.at[at].v))
+        if (!dp_records_stack_fingerprint_equal(&r->entries.at[at].stack, stack) ||
+            !(r->states.at[at].n | r->states.at[at].v))
             continue;
         if (begin_at(r, at, 0, 0))
             return -ENOMEM;
@@ -168,14 +169,14 @@ static void drop_resets_of_the_shown(struct dp_records *r)
 }
 
 /* The entry of a record, by its stack and size. DP_RECORDS_NONE with *err 0: it says nothing and has none. */
-static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump, size_t i, uint32_t cursor,
+static uint32_t entry_by_stack(struct dp_records *r, const struct dp_records_dump *dump, size_t i, uint32_t cursor,
                                const int64_t values[4], int *err)
 {
     const uintptr_t *stack;
     size_t depth;
     *err = 0;
-    dp_dump_stack(dump, i, &stack, &depth);
-    struct dp_records_key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth),
+    dp_records_dump_stack(dump, i, &stack, &depth);
+    struct dp_records_key key = {dp_records_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth),
                                  size_of(dump, values)};
     if (cursor < r->entries.n && dp_records_is_of(&r->entries.at[cursor], &key))
         return cursor;
@@ -192,8 +193,8 @@ static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump,
 }
 
 /* The entry of a record with an id. A heap record without an alloc has no block size yet: its id is not kept. */
-static uint32_t entry_by_id(struct dp_records *r, const struct dp_dump *dump, size_t i, uint64_t id, uint32_t cursor,
-                            const int64_t values[4], int *err)
+static uint32_t entry_by_id(struct dp_records *r, const struct dp_records_dump *dump, size_t i, uint64_t id,
+                            uint32_t cursor, const int64_t values[4], int *err)
 {
     uint32_t at = dp_records_find_id(r, id);
     *err = 0;
@@ -218,7 +219,7 @@ static inline bool is_unchanged(struct dp_records_state *e, uint32_t dump, uint6
  * Nearly all of a dump, if records have ids: the records from i on that have the ids of the entries from `cursor` on,
  * and their values. Returns their number.
  */
-static size_t pass_unchanged(struct dp_records *r, const struct dp_dump *dump, size_t i, uint32_t cursor)
+static size_t pass_unchanged(struct dp_records *r, const struct dp_records_dump *dump, size_t i, uint32_t cursor)
 {
     size_t k = 0, n = dump->n - i, n_entries = r->states.n - cursor;
     struct dp_records_state *e = r->states.at + cursor;
@@ -240,7 +241,7 @@ static size_t pass_unchanged(struct dp_records *r, const struct dp_dump *dump, s
 }
 
 /* Fills rows with the sums of each key, and notes the resets. */
-static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
+static int gather(struct dp_records *r, const struct dp_records_dump *dump, struct dp_rows *rows)
 {
     uint32_t cursor = 0;
     for (size_t i = 0; i < AHEAD; i++)
@@ -300,7 +301,7 @@ static int difference(struct dp_records *r, struct dp_row *row)
     return down ? begin_at(r, row->entry, n, v) : 0;
 }
 
-int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
+int dp_records_subtract(struct dp_records *r, const struct dp_records_dump *dump, struct dp_rows *rows)
 {
     dp_vec_clear(&r->begins);
     if (++r->dump == 0) /* entries of 2^32 dumps ago would look like entries of this one */

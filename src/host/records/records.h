@@ -7,7 +7,7 @@
 #include <deltaprof/records.h>
 
 /* All records at one moment; exactly one of the two arrays is set. */
-struct dp_dump {
+struct dp_records_dump {
     const struct deltaprof_heap_record *heap;
     const struct deltaprof_block_record *block;
     size_t n;
@@ -26,7 +26,7 @@ void dp_records_free(struct dp_records *); /* takes NULL */
  * indices of the dump. -ENOMEM, or -EINVAL (a stack is NULL): rows are incomplete and must be dropped. No earlier
  * subtract may be pending.
  */
-int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct dp_rows *rows);
+int dp_records_subtract(struct dp_records *, const struct dp_records_dump *dump, struct dp_rows *rows);
 
 /* Makes the dump of the last subtract, which gave these rows, the baseline. Without this call the baseline stays. */
 void dp_records_commit(struct dp_records *, const struct dp_rows *rows);
@@ -41,7 +41,8 @@ uint32_t *dp_records_note(struct dp_records *, const struct dp_row *row);
 /* Resets all notes to 0. */
 void dp_records_clear_notes(struct dp_records *);
 
-static inline void dp_dump_stack(const struct dp_dump *dump, size_t i, const uintptr_t **stack, size_t *depth)
+static inline void dp_records_dump_stack(const struct dp_records_dump *dump, size_t i, const uintptr_t **stack,
+                                         size_t *depth)
 {
     *stack = dump->heap ? dump->heap[i].stack : dump->block[i].stack;
     *depth = dump->heap ? dump->heap[i].depth : dump->block[i].depth;

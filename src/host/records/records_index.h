@@ -13,7 +13,7 @@
 #define DP_RECORDS_NONE UINT32_MAX
 
 struct dp_records_entry {
-    struct dp_stack_fingerprint stack;
+    struct dp_records_stack_fingerprint stack;
     int64_t size; /* of a block; with it the key */
 };
 
@@ -53,17 +53,17 @@ struct dp_records {
 };
 
 struct dp_records_key {
-    struct dp_stack_fingerprint stack;
+    struct dp_records_stack_fingerprint stack;
     int64_t size;
 };
 
 static inline bool dp_records_is_of(const struct dp_records_entry *e, const struct dp_records_key *key)
 {
-    return e->size == key->size && dp_stack_fingerprint_equal(&e->stack, &key->stack);
+    return e->size == key->size && dp_records_stack_fingerprint_equal(&e->stack, &key->stack);
 }
 
 /* Where the entries of one stack begin, whatever their size; they lie in one chain of slots. */
-static inline size_t dp_records_chain(const struct dp_records *r, const struct dp_stack_fingerprint *stack)
+static inline size_t dp_records_chain(const struct dp_records *r, const struct dp_records_stack_fingerprint *stack)
 {
     return (stack->word[0] ^ stack->word[3]) & (r->n_slots - 1);
 }

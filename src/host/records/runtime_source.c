@@ -24,17 +24,17 @@
 struct memory {
     struct dp_dump_memory functions; /* first: a consumer has its address */
     struct dp_records *records;
-    struct dp_values values;
+    struct dp_records_values values;
 };
 
 struct runtime_source {
     struct dp_consumer *consumer;
     struct memory *memory;
-    const struct dp_dump *dump;
+    const struct dp_records_dump *dump;
     dp_object_id object;            /* object of the last address */
     int64_t bytes;                  /* the index of "bytes" in the profile; 0: not written yet */
     uint32_t numbers[DP_STACK_MAX]; /* numbers of the values of a stack that is not kept */
-    struct dp_scale scale;
+    struct dp_records_scale scale;
 };
 
 /* ---- values to locations ---------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static dp_frame_id intern(struct runtime_source *h, uintptr_t pc)
     return id;
 }
 
-static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, const struct dp_value *v)
+static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, const struct dp_records_value *v)
 {
     struct deltaprof_frame_name name = {0};
     uintptr_t value = v->value, pc = value ? value - 1 : 0;
@@ -69,13 +69,13 @@ static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, const 
 
 static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_t number)
 {
-    struct dp_values *values = &h->memory->values;
-    const struct dp_value *v = &values->all.at[number];
+    struct dp_records_values *values = &h->memory->values;
+    const struct dp_records_value *v = &values->all.at[number];
     uint32_t ref = values->refs.at[number];
     if (ref)
         return ref;
     ref = v->line.is_known && !h->consumer->name_fn ? dp_locations_line(l, &v->line, v->value - 1) : resolve(h, l, v);
-    if (ref && dp_values_meet(values, number, ref) && !l->err)
+    if (ref && dp_records_values_meet(values, number, ref) && !l->err)
         l->err = -ENOMEM;
     return ref;
 }
@@ -89,13 +89,13 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
  */
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
-    struct dp_values *values = &h->memory->values;
+    struct dp_records_values *values = &h->memory->values;
     struct dp_symbol_place lines[MET_MAX];
     dp_frame_id ids[MET_MAX];
     size_t positions[MET_MAX], n_ids = 0, n_new = 0;
     uint32_t met[MET_MAX];
     for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
-        struct dp_value *v = &values->all.at[numbers[i]];
+        struct dp_records_value *v = &values->all.at[numbers[i]];
         if (refs[i] || v->line.is_known || !v->value || v->value & RUNTIME_FRAME ||
             !(ids[n_ids] = v->frame ? v->frame : intern(h, v->value - 1)))
             continue;
@@ -109,8 +109,8 @@ static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_
         dp_locations_lines(l, ids, n_ids, lines);
     for (size_t k = 0; k < n_ids && met[k]; k++) {
         uint32_t number = numbers[positions[k]];
-        struct dp_value *v = &values->all.at[number];
-        if (values->refs.at[number] || !dp_values_meet(values, number, met[k]))
+        struct dp_records_value *v = &values->all.at[number];
+        if (values->refs.at[number] || !dp_records_values_meet(values, number, met[k]))
             refs[positions[k]] = met[k];
         if (!v->frame && dp_frame_get(ids[k])->object) {
             v->frame = ids[k];
@@ -126,16 +126,16 @@ static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_
 static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack,
                                   size_t *depth)
 {
-    struct dp_values *values = &h->memory->values;
+    struct dp_records_values *values = &h->memory->values;
     uint32_t *kept = dp_records_note(h->memory->records, row);
     size_t n = *depth;
     if (*kept)
-        return dp_values_use(values, *kept, depth);
+        return dp_records_values_use(values, *kept, depth);
     for (size_t i = 0; i < n; i++)
-        if ((h->numbers[i] = dp_values_number(values, stack[i])) == DP_VALUES_NONE)
+        if ((h->numbers[i] = dp_records_values_number(values, stack[i])) == DP_VALUES_NONE)
             return NULL;
     if (n)
-        *kept = dp_values_keep(values, h->numbers, n, h->consumer->memory_bytes / 16);
+        *kept = dp_records_values_keep(values, h->numbers, n, h->consumer->memory_bytes / 16);
     return h->numbers;
 }
 
@@ -146,7 +146,7 @@ static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row 
 static void prefetch_new(struct runtime_source *h, const struct dp_locations *l, const uint32_t *numbers, size_t n,
                          const uint32_t *refs)
 {
-    const struct dp_values *values = &h->memory->values;
+    const struct dp_records_values *values = &h->memory->values;
     const struct dp_symbol_function *functions[DP_STACK_MAX];
     uint32_t new[DP_STACK_MAX];
     size_t n_new = 0, n_functions = 0;
@@ -180,8 +180,8 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
         return;
     }
     const uintptr_t *stack;
-    dp_dump_stack(h->dump, row->id, &stack, &depth);
-    at = *kept ? (const void *)dp_values_stack(&h->memory->values, *kept) : stack;
+    dp_records_dump_stack(h->dump, row->id, &stack, &depth);
+    at = *kept ? (const void *)dp_records_values_stack(&h->memory->values, *kept) : stack;
     n_bytes = depth * (*kept ? sizeof(uint32_t) : sizeof(uintptr_t));
     for (size_t i = 0; i < n_bytes && i < 512; i += 64)
         __builtin_prefetch((const char *)at + i);
@@ -192,7 +192,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     struct runtime_source *h = ctx;
     const uintptr_t *values;
     size_t depth;
-    dp_dump_stack(h->dump, row->id, &values, &depth);
+    dp_records_dump_stack(h->dump, row->id, &values, &depth);
     bool cut = depth > h->dump->depth;
     size_t n = cut ? h->dump->depth : depth;
     const uint32_t *numbers = numbers_of(h, row, values, &n);
@@ -200,7 +200,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
         l->err = l->err ? l->err : -ENOMEM;
         return 0;
     }
-    bool all = dp_values_refs(&h->memory->values, numbers, n, refs);
+    bool all = dp_records_values_refs(&h->memory->values, numbers, n, refs);
     if (!all && !h->consumer->name_fn) {
         prefetch_new(h, l, numbers, n, refs);
         meet(h, l, numbers, n, refs);
@@ -230,13 +230,13 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
 static void scale(void *ctx, int64_t *values)
 {
     struct runtime_source *h = ctx;
-    dp_scale_heap(&h->scale, &values[0], &values[1]);
-    dp_scale_heap(&h->scale, &values[2], &values[3]);
+    dp_records_scale_heap(&h->scale, &values[0], &values[1]);
+    dp_records_scale_heap(&h->scale, &values[2], &values[3]);
 }
 
 /* ---- one dump --------------------------------------------------------------------------------------------------- */
 
-static int check(const struct dp_consumer *c, const struct dp_dump *dump)
+static int check(const struct dp_consumer *c, const struct dp_records_dump *dump)
 {
     bool takes_heap = dp_kind_has_levels(c->kind), takes_block = dp_kind_table[c->kind].has_locks;
     return c->source == DP_SOURCE_HOOKS || (dump->heap && !takes_heap) || (dump->block && !takes_block) ? -EINVAL : 0;
@@ -251,7 +251,7 @@ static void free_memory(struct dp_dump_memory *dumps)
 {
     struct memory *memory = (struct memory *)dumps;
     dp_records_free(memory->records);
-    dp_values_fini(&memory->values);
+    dp_records_values_fini(&memory->values);
     dp_mem_unmap(memory, sizeof *memory);
 }
 
@@ -280,8 +280,8 @@ static void skip(struct dp_consumer *c)
         rows->at[i].values[0] = rows->at[i].values[1] = 0;
 }
 
-static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_pprof_write_fn fn,
-                      void *ctx)
+static int write_dump(struct dp_consumer *c, const struct dp_records_dump *dump, int64_t rate_bytes,
+                      dp_pprof_write_fn fn, void *ctx)
 {
     bool heap = dp_kind_has_levels(c->kind);
     struct dp_emission e = {.kind = c->kind, .period = heap && rate_bytes > 1 ? rate_bytes : 1};
@@ -306,16 +306,16 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     }
     if (!fn)
         return 0;
-    dp_values_begin(&h.memory->values, dp_symbol_answers(c->symbolize));
+    dp_records_values_begin(&h.memory->values, dp_symbol_answers(c->symbolize));
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
     dp_symbol_close(&files);
-    if (err != -ECANCELED && dp_values_end(&h.memory->values, c->memory_bytes / 32))
+    if (err != -ECANCELED && dp_records_values_end(&h.memory->values, c->memory_bytes / 32))
         dp_records_clear_notes(h.memory->records);
     return err;
 }
 
-int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t rate_bytes, dp_pprof_write_fn fn,
-                           void *ctx)
+int dp_records_consumer_write_dump(struct dp_consumer *c, struct dp_records_dump dump, int64_t rate_bytes,
+                                   dp_pprof_write_fn fn, void *ctx)
 {
     dump.mixed_sizes = c->mixed_sizes;
     dump.depth = c->depth;
@@ -336,7 +336,7 @@ int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t r
     return err;
 }
 
-void dp_consumer_reset_ids(struct dp_consumer *c)
+void dp_records_consumer_reset_ids(struct dp_consumer *c)
 {
     dp_consumer_lock(c, true);
     if (c->dumps)

@@ -10,8 +10,8 @@
  * nothing is written, and the dump becomes the baseline at once. -EINVAL: the wrong kind, a consumer of hooks, or NULL
  * for records or a stack. -ENOMEM: too many stacks for `memory`; the baseline stays.
  */
-int dp_consumer_write_dump(struct dp_consumer *, struct dp_dump dump, int64_t rate_bytes, dp_pprof_write_fn fn,
-                           void *ctx);
+int dp_records_consumer_write_dump(struct dp_consumer *, struct dp_records_dump dump, int64_t rate_bytes,
+                                   dp_pprof_write_fn fn, void *ctx);
 
 /* Forgets all ids: later records may use the same ids for other stacks. */
-void dp_consumer_reset_ids(struct dp_consumer *);
+void dp_records_consumer_reset_ids(struct dp_consumer *);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static double factor_of(struct dp_scale *scale, double average)
+static double factor_of(struct dp_records_scale *scale, double average)
 {
     uint64_t bits;
     memcpy(&bits, &average, sizeof bits);
@@ -25,7 +25,7 @@ static int64_t whole(double value)
     return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
 }
 
-void dp_scale_heap(struct dp_scale *scale, int64_t *objects, int64_t *bytes)
+void dp_records_scale_heap(struct dp_records_scale *scale, int64_t *objects, int64_t *bytes)
 {
     if (*objects == 0 || *bytes == 0) {
         *objects = *bytes = 0;

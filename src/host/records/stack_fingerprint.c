@@ -38,7 +38,7 @@ static _Atomic int state; /* 0: no key, 1: a thread is making it, 2: ready */
  * process was forked while another thread was making the key, state stays 1: a thread that waited long makes a key
  * itself. That is correct, since no fingerprint exists yet.
  */
-void dp_stack_fingerprint_init(void)
+void dp_records_stack_fingerprint_init(void)
 {
     if (dp_load_acquire(&state) == 2) /* [KEY] */
         return;
@@ -70,7 +70,7 @@ static inline wide product(uint64_t x, uint64_t y, const uint64_t *k)
     return (wide)(x + k[0]) * (y + k[1]);
 }
 
-static struct dp_stack_fingerprint by_integers(const uintptr_t *stack, size_t depth)
+static struct dp_records_stack_fingerprint by_integers(const uintptr_t *stack, size_t depth)
 {
     const uint64_t *k = key + 2;
     wide a = product(depth, 0, key), b = product(depth, 0, key + 2);
@@ -83,7 +83,7 @@ static struct dp_stack_fingerprint by_integers(const uintptr_t *stack, size_t de
         a += product(stack[i], 0, k + i);
         b += product(stack[i], 0, k + i + 2);
     }
-    return (struct dp_stack_fingerprint){{(uint64_t)a, (uint64_t)(a >> 64), (uint64_t)b, (uint64_t)(b >> 64)}};
+    return (struct dp_records_stack_fingerprint){{(uint64_t)a, (uint64_t)(a >> 64), (uint64_t)b, (uint64_t)(b >> 64)}};
 }
 
 #if defined(__x86_64__)
@@ -99,8 +99,8 @@ POLYNOMIALS static inline __m128i multiply(__m128i x, const uint64_t *k)
 }
 
 /* The fingerprint, if a and b are the sums of the words before i, without the length. */
-POLYNOMIALS static inline struct dp_stack_fingerprint finish(__m128i a, __m128i b, const uintptr_t *stack, size_t i,
-                                                             size_t depth)
+POLYNOMIALS static inline struct dp_records_stack_fingerprint finish(__m128i a, __m128i b, const uintptr_t *stack,
+                                                                     size_t i, size_t depth)
 {
     const uint64_t *k = key + 2;
     __m128i length = _mm_cvtsi64_si128((long long)depth);
@@ -116,13 +116,13 @@ POLYNOMIALS static inline struct dp_stack_fingerprint finish(__m128i a, __m128i 
         a = _mm_xor_si128(a, multiply(x, k + i));
         b = _mm_xor_si128(b, multiply(x, k + i + 2));
     }
-    struct dp_stack_fingerprint out;
+    struct dp_records_stack_fingerprint out;
     _mm_storeu_si128((__m128i *)&out.word[0], a);
     _mm_storeu_si128((__m128i *)&out.word[2], b);
     return out;
 }
 
-POLYNOMIALS static struct dp_stack_fingerprint by_polynomials(const uintptr_t *stack, size_t depth)
+POLYNOMIALS static struct dp_records_stack_fingerprint by_polynomials(const uintptr_t *stack, size_t depth)
 {
     return finish(_mm_setzero_si128(), _mm_setzero_si128(), stack, 0, depth);
 }
@@ -141,7 +141,7 @@ WIDE static inline __m128i sum_of_halves(__m256i x)
     return _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 }
 
-WIDE static struct dp_stack_fingerprint by_wide_polynomials(const uintptr_t *stack, size_t depth)
+WIDE static struct dp_records_stack_fingerprint by_wide_polynomials(const uintptr_t *stack, size_t depth)
 {
     const uint64_t *k = key + 2;
     __m256i a = _mm256_setzero_si256(), b = _mm256_setzero_si256();
@@ -169,7 +169,7 @@ static enum way best_way(void)
 }
 #endif
 
-struct dp_stack_fingerprint dp_stack_fingerprint_of(const uintptr_t *stack, size_t depth)
+struct dp_records_stack_fingerprint dp_records_stack_fingerprint_of(const uintptr_t *stack, size_t depth)
 {
     return way == BY_WIDE_POLYNOMIALS ? by_wide_polynomials(stack, depth)
            : way == BY_POLYNOMIALS    ? by_polynomials(stack, depth)

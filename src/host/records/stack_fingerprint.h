@@ -12,18 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct dp_stack_fingerprint {
+struct dp_records_stack_fingerprint {
     uint64_t word[4];
 };
 
 /* To be called before the first fingerprint; cheap if already done. Any thread. */
-void dp_stack_fingerprint_init(void);
+void dp_records_stack_fingerprint_init(void);
 
 /* depth at most DP_STACK_MAX. */
-struct dp_stack_fingerprint dp_stack_fingerprint_of(const uintptr_t *stack, size_t depth);
+struct dp_records_stack_fingerprint dp_records_stack_fingerprint_of(const uintptr_t *stack, size_t depth);
 
-static inline bool dp_stack_fingerprint_equal(const struct dp_stack_fingerprint *a,
-                                              const struct dp_stack_fingerprint *b)
+static inline bool dp_records_stack_fingerprint_equal(const struct dp_records_stack_fingerprint *a,
+                                                      const struct dp_records_stack_fingerprint *b)
 {
     return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
              (a->word[3] ^ b->word[3]));

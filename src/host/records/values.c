@@ -18,19 +18,19 @@
 
 #define FIRST_SLOTS 4096
 
-void dp_values_begin(struct dp_values *v, uint64_t answers)
+void dp_records_values_begin(struct dp_records_values *v, uint64_t answers)
 {
     bool unloading = dp_objects_unloading();
     uint32_t generation = dp_objects_generation();
     if (unloading || generation != v->generation || answers != v->answers)
         for (size_t i = 0; i < v->all.n; i++)
-            v->all.at[i] = (struct dp_value){.value = v->all.at[i].value};
+            v->all.at[i] = (struct dp_records_value){.value = v->all.at[i].value};
     v->answers = answers;
     v->generation = unloading ? 0 : generation; /* 0: no generation, the frames are dropped next time */
 }
 
 /* The value's slot, or the free slot for it. */
-static uint32_t *slot_of(const struct dp_values *v, uintptr_t value)
+static uint32_t *slot_of(const struct dp_records_values *v, uintptr_t value)
 {
     size_t i = dp_hash_mix(value) & (v->n_slots - 1);
     while (v->slots[i] && v->all.at[v->slots[i] - 1].value != value)
@@ -38,7 +38,7 @@ static uint32_t *slot_of(const struct dp_values *v, uintptr_t value)
     return &v->slots[i];
 }
 
-static int grow(struct dp_values *v)
+static int grow(struct dp_records_values *v)
 {
     size_t n_slots = v->n_slots ? v->n_slots * 2 : FIRST_SLOTS;
     uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
@@ -52,7 +52,7 @@ static int grow(struct dp_values *v)
     return 0;
 }
 
-uint32_t dp_values_number(struct dp_values *v, uintptr_t value)
+uint32_t dp_records_values_number(struct dp_records_values *v, uintptr_t value)
 {
     if (v->all.n * 2 >= v->n_slots && grow(v))
         return DP_VALUES_NONE;
@@ -62,12 +62,12 @@ uint32_t dp_values_number(struct dp_values *v, uintptr_t value)
     if (!dp_vec_room(&v->refs, 1) || !dp_vec_room(&v->all, 1))
         return DP_VALUES_NONE;
     v->refs.at[v->refs.n++] = 0;
-    v->all.at[v->all.n++] = (struct dp_value){.value = value};
+    v->all.at[v->all.n++] = (struct dp_records_value){.value = value};
     *slot = (uint32_t)v->all.n;
     return *slot - 1;
 }
 
-int dp_values_meet(struct dp_values *v, uint32_t number, uint32_t ref)
+int dp_records_values_meet(struct dp_records_values *v, uint32_t number, uint32_t ref)
 {
     uint32_t *met = dp_vec_push(&v->met);
     if (!met)
@@ -77,7 +77,7 @@ int dp_values_meet(struct dp_values *v, uint32_t number, uint32_t ref)
     return 0;
 }
 
-uint32_t dp_values_keep(struct dp_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
+uint32_t dp_records_values_keep(struct dp_records_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
 {
     uint32_t *room = (v->stacks.n + n + 1) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n + 1) : NULL;
     v->crowded |= !room;
@@ -90,7 +90,7 @@ uint32_t dp_values_keep(struct dp_values *v, const uint32_t *numbers, size_t n, 
     return (uint32_t)(v->stacks.n - n) + 1;
 }
 
-bool dp_values_end(struct dp_values *v, size_t budget_bytes)
+bool dp_records_values_end(struct dp_records_values *v, size_t budget_bytes)
 {
     for (size_t i = 0; i < v->met.n; i++)
         v->refs.at[v->met.at[i]] = 0;
@@ -98,18 +98,18 @@ bool dp_values_end(struct dp_values *v, size_t budget_bytes)
     size_t n_bytes = v->n_slots * sizeof *v->slots + v->all.n * (sizeof *v->all.at + sizeof *v->refs.at);
     bool drop = n_bytes > budget_bytes || (v->crowded && v->n_used * 2 < v->stacks.n);
     if (drop)
-        dp_values_fini(v);
+        dp_records_values_fini(v);
     v->n_used = 0;
     v->crowded = false;
     return drop;
 }
 
-void dp_values_fini(struct dp_values *v)
+void dp_records_values_fini(struct dp_records_values *v)
 {
     dp_mem_unmap(v->slots, v->n_slots * sizeof *v->slots);
     dp_vec_fini(&v->all);
     dp_vec_fini(&v->refs);
     dp_vec_fini(&v->met);
     dp_vec_fini(&v->stacks);
-    *v = (struct dp_values){.generation = v->generation};
+    *v = (struct dp_records_values){.generation = v->generation};
 }

@@ -19,15 +19,15 @@ static void values_are_those_of_go(void **state)
         {0, 10, 0, 0},
         {7, 0, 0, 0},
     };
-    struct dp_scale scale = {.rate_bytes = 524288}, not = {.rate_bytes = 1};
+    struct dp_records_scale scale = {.rate_bytes = 524288}, not = {.rate_bytes = 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t n = cases[i].n, v = cases[i].v;
-        dp_scale_heap(&scale, &n, &v);
+        dp_records_scale_heap(&scale, &n, &v);
         assert_int_equal(n, cases[i].n_out);
         assert_int_equal(v, cases[i].v_out);
     }
     int64_t n = 5, v = 50;
-    dp_scale_heap(&not, &n, &v);
+    dp_records_scale_heap(&not, &n, &v);
     assert_int_equal(n, 5);
     assert_int_equal(v, 50);
 }
@@ -35,16 +35,16 @@ static void values_are_those_of_go(void **state)
 /* There are more sizes than places for factors, and each is scaled three times. */
 static void a_size_has_its_factor_whatever_was_scaled_before(void **state)
 {
-    struct dp_scale scale = {.rate_bytes = 524288};
+    struct dp_records_scale scale = {.rate_bytes = 524288};
     for (int round = 0; round < 3; round++)
         for (int64_t size = 1; size < 20 * DP_SCALE_FACTORS; size++) {
-            struct dp_scale fresh = {.rate_bytes = 524288};
+            struct dp_records_scale fresh = {.rate_bytes = 524288};
             int64_t n = 3, v = 3 * size, n_fresh = n, v_fresh = v;
-            dp_scale_heap(&scale, &n, &v);
-            dp_scale_heap(&fresh, &n_fresh, &v_fresh);
+            dp_records_scale_heap(&scale, &n, &v);
+            dp_records_scale_heap(&fresh, &n_fresh, &v_fresh);
             assert_int_equal(n, n_fresh);
             assert_int_equal(v, v_fresh);
-            dp_scale_heap(&scale, &n_fresh, &v_fresh); /* of about the same average */
+            dp_records_scale_heap(&scale, &n_fresh, &v_fresh); /* of about the same average */
         }
 }
 
@@ -61,9 +61,9 @@ static void values_out_of_range_are_the_largest(void **state)
         {-3, 3, -3, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct dp_scale scale = {.rate_bytes = 524288};
+        struct dp_records_scale scale = {.rate_bytes = 524288};
         int64_t n = cases[i].n, v = cases[i].v;
-        dp_scale_heap(&scale, &n, &v);
+        dp_records_scale_heap(&scale, &n, &v);
         assert_int_equal(n, cases[i].n_out);
         assert_int_equal(v, cases[i].v_out);
     }

@@ -18,20 +18,20 @@ static void fill(uint64_t seed)
 }
 
 /* Every word of the first depth makes a difference, their order and number do, and what lies behind does not. */
-static void check(struct dp_stack_fingerprint (*way)(const uintptr_t *, size_t))
+static void check(struct dp_records_stack_fingerprint (*way)(const uintptr_t *, size_t))
 {
     for (size_t depth = 0; depth < DEPTH_MAX; depth++) {
         fill(depth);
-        struct dp_stack_fingerprint key = way(stack, depth), other;
+        struct dp_records_stack_fingerprint key = way(stack, depth), other;
         stack[depth] ^= 1;
         other = way(stack, depth);
-        assert_true(dp_stack_fingerprint_equal(&key, &other));
+        assert_true(dp_records_stack_fingerprint_equal(&key, &other));
         other = way(stack, depth + 1);
-        assert_false(dp_stack_fingerprint_equal(&key, &other));
+        assert_false(dp_records_stack_fingerprint_equal(&key, &other));
         for (size_t i = 0; i < depth; i++) {
             stack[i] ^= 1;
             other = way(stack, depth);
-            assert_false(dp_stack_fingerprint_equal(&key, &other));
+            assert_false(dp_records_stack_fingerprint_equal(&key, &other));
             stack[i] ^= 1;
         }
         if (depth > 1) {
@@ -39,7 +39,7 @@ static void check(struct dp_stack_fingerprint (*way)(const uintptr_t *, size_t))
             stack[depth - 1] = stack[0];
             stack[0] = last;
             other = way(stack, depth);
-            assert_false(dp_stack_fingerprint_equal(&key, &other));
+            assert_false(dp_records_stack_fingerprint_equal(&key, &other));
         }
     }
 }
@@ -53,9 +53,9 @@ static void trailing_zeros_count(void **state)
 {
     static const uintptr_t zeros[8];
     for (size_t depth = 0; depth < 8; depth++) {
-        struct dp_stack_fingerprint key = dp_stack_fingerprint_of(zeros, depth),
-                                    other = dp_stack_fingerprint_of(zeros, depth + 1);
-        assert_false(dp_stack_fingerprint_equal(&key, &other));
+        struct dp_records_stack_fingerprint key = dp_records_stack_fingerprint_of(zeros, depth),
+                                            other = dp_records_stack_fingerprint_of(zeros, depth + 1);
+        assert_false(dp_records_stack_fingerprint_equal(&key, &other));
     }
 }
 
@@ -74,8 +74,9 @@ static void wide_polynomials_give_the_same(void **state)
     check(by_wide_polynomials);
     for (size_t depth = 0; depth <= DEPTH_MAX; depth++) {
         fill(depth);
-        struct dp_stack_fingerprint narrow = by_polynomials(stack, depth), wide = by_wide_polynomials(stack, depth);
-        assert_true(dp_stack_fingerprint_equal(&narrow, &wide));
+        struct dp_records_stack_fingerprint narrow = by_polynomials(stack, depth),
+                                            wide = by_wide_polynomials(stack, depth);
+        assert_true(dp_records_stack_fingerprint_equal(&narrow, &wide));
     }
 }
 #endif
@@ -90,6 +91,6 @@ int main(void)
         cmocka_unit_test(wide_polynomials_give_the_same),
 #endif
     };
-    dp_stack_fingerprint_init();
+    dp_records_stack_fingerprint_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
