@@ -75,10 +75,10 @@ SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit re
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
-    r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_file_write'],
+    r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_agent_file_write'],
     r'dp_delta_scan|dp_delta_visit|delta\.c:\w+': ['delta.c:count', 'delta.c:keep', *SOURCES],
     r'dp_title_sum|dp_consumer_\w+|profile\.c:\w+|dp_kind_source_\w+|dp_table_(stack|frame_called)|table_source\.c:\w+': SOURCES,
-    r'dp_gzip_\w+|gzip\.c:\w+': ['dp_file_write'],  # and the gzip module: its library takes the memory that it is given
+    r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
     r'dp_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
@@ -89,7 +89,7 @@ POINTERS = {
     r'dp_onstack_call': [],  # the callers take the address
     r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
     r'tick_signal\.c:on_shared': [],  # the program's own handler
-    r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
+    r'dp_agent_request_action|dp_agent_signals_action|dp_agent_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
     r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which frames.h binds to a hook's rules
     r'dp_libunwind_walk|libunwind\.c:\w+': [],  # libunwind, which allocates nothing with accessors of ours
 }
@@ -233,7 +233,7 @@ class Handlers(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertEqual([d for d in DOORS if d not in (*core.names.values(), *preload.names.values())], [])
         # The walk is not blind: what it must see on its way is there.
-        for name in ('dp_tick_last', 'tick.c:write_last', 'dp_file_write', 'dp_symbol_cached', 'dp_unwind_walk'):
+        for name in ('dp_agent_tick_last', 'tick.c:write_last', 'dp_agent_file_write', 'dp_symbol_cached', 'dp_unwind_walk'):
             self.assertIn(name, reached)
 
     def test_a_bad_call_is_found(self):

@@ -115,14 +115,14 @@ static void set(const struct dp_config *conf)
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
     dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
-    if (conf->stuck_ns || (dp_tick_has_sink() && conf->interval_ns))
+    if (conf->stuck_ns || (dp_agent_tick_has_sink() && conf->interval_ns))
         dp_store_relaxed(&agent.wanted, true);
 }
 
 void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
-    dp_store_relaxed(&agent.shares, !interposed || dp_alone_has_main_exited());
-    dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && conf->signal);
+    dp_store_relaxed(&agent.shares, !interposed || dp_agent_alone_has_main_exited());
+    dp_store_relaxed(&agent.wanted, dp_agent_tick_has_sink() && conf->signal);
     dp_store_relaxed(&agent.interval_ns, -1);
     set(conf);
     is_young();
@@ -186,7 +186,7 @@ static bool tick_is_due(uint32_t asked)
     if (asked != dp_load_relaxed(&agent.served))
         return true;
     int64_t now_ns = dp_clock_ns();
-    return now_ns >= dp_load_relaxed(&agent.next_ns) || now_ns >= dp_peaks_due_ns();
+    return now_ns >= dp_load_relaxed(&agent.next_ns) || now_ns >= dp_agent_peaks_due_ns();
 }
 
 /* The next multiple in the future: missed ticks are not repeated. */
@@ -201,7 +201,7 @@ static void plan_next(void)
 
 static int64_t wake_at(void)
 {
-    int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_peaks_due_ns();
+    int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_agent_peaks_due_ns();
     if (peak_ns < next)
         next = peak_ns;
     if (dp_load_relaxed(&agent.alarm_ns) < next)
@@ -210,7 +210,7 @@ static int64_t wake_at(void)
         next = agent.cpu_ns;
     if (!dp_load_relaxed(&agent.shares))
         return next;
-    int64_t look = dp_clock_ns() + (dp_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
+    int64_t look = dp_clock_ns() + (dp_agent_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
     return look < next ? look : next;
 }
 
@@ -224,25 +224,25 @@ static void look_for_alarms(void)
 
 static void write_profiles(void)
 {
-    dp_signals_hear_crashes(); /* the host may have installed its own handlers since */
-    dp_tick(INT64_MAX);
-    dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+    dp_agent_signals_hear_crashes(); /* the host may have installed its own handlers since */
+    dp_agent_tick(INT64_MAX);
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
 }
 
 static void *run(void *unused)
 {
     dp_thread_mark_own();
-    dp_alone_thread_begins();
+    dp_agent_alone_thread_begins();
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
     agent.cpu_ns = 0;
-    dp_signals_hear_crashes();
-    dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+    dp_agent_signals_hear_crashes();
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
-            dp_alone_thread_ends();
+            dp_agent_alone_thread_ends();
             dp_futex_wake(&agent.quit);
             return unused;
         }
@@ -250,14 +250,14 @@ static void *run(void *unused)
         if (agent.cpu_ns == INT64_MAX || dp_clock_ns() >= agent.cpu_ns)
             agent.cpu_ns = dp_cpu_look();
         bool due = tick_is_due(asked), looks = due || dp_load_relaxed(&agent.shares);
-        bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_alone_is();
+        bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_agent_alone_is();
         if (!alone && !due) {
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }
-        dp_peaks_begin_tick();
+        dp_agent_peaks_begin_tick();
         if (filtered) /* no file can be written */
-            dp_peaks_watch(false, ring);
+            dp_agent_peaks_watch(false, ring);
         else
             write_profiles();
         plan_next();
@@ -268,8 +268,8 @@ static void *run(void *unused)
             dp_store_relaxed(&agent.tid, 0);
             dp_store_relaxed(&agent.state, NONE);
             dp_futex_wake(&agent.served);
-            dp_alone_thread_ends();
-            dp_alone_keep_status();
+            dp_agent_alone_thread_ends();
+            dp_agent_alone_keep_status();
             return unused;
         }
     }
@@ -289,7 +289,7 @@ int dp_agent_start(void)
     }
     if (makes) {
         dp_store_relaxed(&agent.quit, GO_ON);
-        err = dp_spawn(&agent.thread, STACK_BYTES, run, NULL);
+        err = dp_agent_spawn(&agent.thread, STACK_BYTES, run, NULL);
         dp_store_relaxed(&agent.maker, (int32_t)syscall(SYS_gettid));
         if (err)
             dp_agent_poll_later();
@@ -389,7 +389,7 @@ DP_IN_CHILD void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
-    dp_peaks_fork_child();
+    dp_agent_peaks_fork_child();
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_coarse_ns() + interval : INT64_MAX);

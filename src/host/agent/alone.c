@@ -28,12 +28,12 @@ static _Atomic uint32_t n_ours;
 static _Atomic bool main_left;
 static _Atomic bool others_stay; /* main was not the last thread of the program */
 
-void dp_alone_thread_begins(void)
+void dp_agent_alone_thread_begins(void)
 {
     dp_add_relaxed(&n_ours, 1);
 }
 
-void dp_alone_thread_ends(void)
+void dp_agent_alone_thread_ends(void)
 {
     dp_sub_relaxed(&n_ours, 1);
 }
@@ -52,7 +52,7 @@ static int status_of_main(void)
     return last ? atoi(last + 1) : 0;
 }
 
-void dp_alone_keep_status(void)
+void dp_agent_alone_keep_status(void)
 {
     bool was_last = dp_load_relaxed(&main_left) && !dp_load_relaxed(&others_stay);
     int status = was_last ? status_of_main() : 0;
@@ -60,7 +60,7 @@ void dp_alone_keep_status(void)
         syscall(SYS_exit, WEXITSTATUS(status));
 }
 
-void dp_alone_main_exits(void)
+void dp_agent_alone_main_exits(void)
 {
     if (dp_load_relaxed(&main_left))
         return;
@@ -68,24 +68,24 @@ void dp_alone_main_exits(void)
     dp_store_relaxed(&main_left, true);
 }
 
-bool dp_alone_has_main_exited(void)
+bool dp_agent_alone_has_main_exited(void)
 {
     return dp_load_relaxed(&main_left);
 }
 
-bool dp_alone_is(void)
+bool dp_agent_alone_is(void)
 {
     char byte;
     int n_threads = dp_process_threads();
     if (access("/proc/self/task", F_OK))
-        return dp_alone_has_main_exited();
+        return dp_agent_alone_has_main_exited();
     if (readlink("/proc/self/exe", &byte, 1) >= 0 || errno != ENOENT)
         return false;
-    dp_alone_main_exits();
+    dp_agent_alone_main_exits();
     return (uint32_t)n_threads == dp_load_relaxed(&n_ours) + 1;
 }
 
-DP_IN_CHILD void dp_alone_fork_child(void)
+DP_IN_CHILD void dp_agent_alone_fork_child(void)
 {
     dp_store_relaxed(&n_ours, 0);
     dp_store_relaxed(&main_left, false);

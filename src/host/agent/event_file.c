@@ -16,10 +16,10 @@
 
 static struct {
     char where[DP_CONFIG_TEXT]; /* the value of the key */
-    struct dp_files own;        /* for a directory of their own */
+    struct dp_agent_files own;  /* for a directory of their own */
 } sink DP_LARGE;
 
-void dp_events_sink_init(const struct dp_config *conf)
+void dp_agent_events_sink_init(const struct dp_config *conf)
 {
     if (!conf->events[0] && !sink.where[0])
         return; /* the usual case touches no page */
@@ -28,30 +28,30 @@ void dp_events_sink_init(const struct dp_config *conf)
 }
 
 /* The directory's files for this process, which may be a forked child of the one that wrote last. */
-static int own_files(const struct dp_files *files)
+static int own_files(const struct dp_agent_files *files)
 {
     if (sink.own.pid == files->pid)
         return 0;
-    int err = dp_files_init(&sink.own, sink.where, files->program, files->pid, files->keep);
+    int err = dp_agent_files_init(&sink.own, sink.where, files->program, files->pid, files->keep);
     sink.own.forked = files->forked;
     if (err == 0)
-        err = dp_files_make_directory(&sink.own);
+        err = dp_agent_files_make_directory(&sink.own);
     if (err)
         sink.own.pid = 0;
     return err;
 }
 
-static int write_to(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
+static int write_to(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
 {
-    struct dp_file file = {.files = files, .kind = DP_KIND_EVENTS};
+    struct dp_agent_file file = {.files = files, .kind = DP_KIND_EVENTS};
     int err;
     do {
-        err = dp_report_events_write(flags, names, dp_file_write, &file);
+        err = dp_report_events_write(flags, names, dp_agent_file_write, &file);
         if (err < 0)
-            dp_file_drop(&file);
+            dp_agent_file_drop(&file);
     } while (err == -EAGAIN && dp_symbols_lock_await(deadline_ns));
     if (err == 0)
-        err = dp_file_keep(&file);
+        err = dp_agent_file_keep(&file);
     else
         return err > 0 ? 0 : err;
     if (err == 0)
@@ -59,7 +59,8 @@ static int write_to(struct dp_files *files, struct dp_symbol_files *names, unsig
     return err;
 }
 
-int dp_events_sink_write(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
+int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags,
+                               int64_t deadline_ns)
 {
     if (!sink.where[0])
         return 0;
@@ -69,6 +70,6 @@ int dp_events_sink_write(struct dp_files *files, struct dp_symbol_files *names, 
     if (err)
         return err;
     err = write_to(&sink.own, names, flags, deadline_ns);
-    dp_files_end(&sink.own);
+    dp_agent_files_end(&sink.own);
     return err;
 }

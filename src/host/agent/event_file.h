@@ -7,7 +7,7 @@
 #include "host/symbols/symbol.h"
 
 /* The directory of the events is made at the first write. Context: init. */
-void dp_events_sink_init(const struct dp_config *conf);
+void dp_agent_events_sink_init(const struct dp_config *conf);
 
 /*
  * Writes the events of `files`' tick, beside its other files or into the directory that the key names. names: the
@@ -15,4 +15,5 @@ void dp_events_sink_init(const struct dp_config *conf);
  * deadline_ns while another thread holds the symbols lock. Returns 0, also without events, or -errno: then the events
  * stay for the next tick.
  */
-int dp_events_sink_write(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns);
+int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags,
+                               int64_t deadline_ns);

@@ -4,8 +4,8 @@
  * here, in any order, from any thread, perhaps nested.
  *
  * A program's exit handlers and destructors free memory. After them, a leak cannot be distinguished from memory that
- * was in use until then. So the end of a process has two ticks: one before the handlers (dp_exit_before_handlers), with
- * the comment #exit, and one after them.
+ * was in use until then. So the end of a process has two ticks: one before the handlers
+ * (dp_agent_exit_before_handlers), with the comment #exit, and one after them.
  *
  * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
  * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of
@@ -45,20 +45,20 @@ static struct {
     _Atomic int later; /* a signal that came to the thread that delivers; 0: none. relaxed: only that thread uses it */
 } process_exit;
 
-void dp_exit_init(const struct dp_config *conf, bool speaks)
+void dp_agent_exit_init(const struct dp_config *conf, bool speaks)
 {
     dp_store_relaxed(&process_exit.timeout_ns, conf->exit_timeout_ns);
     dp_store_relaxed(&process_exit.speaks, speaks);
-    dp_summary_init();
+    dp_agent_summary_init();
     dp_store_relaxed(&process_exit.armed, true);
 }
 
-void dp_exit_forbid(void)
+void dp_agent_exit_forbid(void)
 {
     dp_store_relaxed(&process_exit.armed, false);
 }
 
-int64_t dp_exit_deadline(void)
+int64_t dp_agent_exit_deadline(void)
 {
     return dp_clock_ns() + dp_load_relaxed(&process_exit.timeout_ns);
 }
@@ -85,7 +85,7 @@ static void talk(void)
 {
     if (!dp_load_relaxed(&process_exit.speaks) || !(dp_log_wants_info() || dp_log_end()))
         return;
-    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_tick_files();
+    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_agent_tick_files();
     if (!samples) {
         say_no_sample();
         return;
@@ -99,15 +99,15 @@ static void talk(void)
             n += dp_text_format(losses + n, sizeof losses - n, "; %llu %s", (unsigned long long)count,
                                 dp_stats_words(i));
     }
-    if (dp_tick_has_sink())
+    if (dp_agent_tick_has_sink())
         dp_log(DP_LOG_ERROR, "%llu file%s in %s, %llu sample%s%s", (unsigned long long)files, files == 1 ? "" : "s",
-               dp_tick_directory(), (unsigned long long)samples, samples == 1 ? "" : "s", losses);
+               dp_agent_tick_directory(), (unsigned long long)samples, samples == 1 ? "" : "s", losses);
     else
         dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
     char summary[200];
-    dp_summary_text(summary, sizeof summary, (int64_t)dp_record_bytes_seen());
-    if (*summary && dp_tick_has_sink())
-        dp_log(DP_LOG_ERROR, "%s -> deltaprof %s", summary, dp_tick_directory());
+    dp_agent_summary_text(summary, sizeof summary, (int64_t)dp_record_bytes_seen());
+    if (*summary && dp_agent_tick_has_sink())
+        dp_log(DP_LOG_ERROR, "%s -> deltaprof %s", summary, dp_agent_tick_directory());
 }
 
 /*
@@ -124,10 +124,10 @@ static bool is_short_lived(void)
 static bool write_in_time(bool may_load, int64_t deadline_ns)
 {
     bool crashed = dp_load_relaxed(&process_exit.crashed);
-    if (crashed && dp_tick_is_mine()) /* the background thread, or it waits for this one */
-        return dp_tick_crashed(deadline_ns) != -EBUSY;
+    if (crashed && dp_agent_tick_is_mine()) /* the background thread, or it waits for this one */
+        return dp_agent_tick_crashed(deadline_ns) != -EBUSY;
     if (crashed && dp_agent_is_self())
-        return dp_tick_last(deadline_ns) != -EBUSY;
+        return dp_agent_tick_last(deadline_ns) != -EBUSY;
     if (dp_agent_finish(deadline_ns))
         return true;
     if (dp_agent_is_running())
@@ -135,8 +135,8 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
     if (dp_process_is_filtered())
         return true; /* no file can be written */
     if (!may_load)
-        return dp_tick_last(deadline_ns) != -EBUSY;
-    return (is_short_lived() ? dp_tick_known(deadline_ns) : dp_tick(deadline_ns)) != -EBUSY;
+        return dp_agent_tick_last(deadline_ns) != -EBUSY;
+    return (is_short_lived() ? dp_agent_tick_known(deadline_ns) : dp_agent_tick(deadline_ns)) != -EBUSY;
 }
 
 /*
@@ -146,12 +146,12 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
 static void say_late(void)
 {
     char timeout[32];
-    if (!dp_tick_has_sink())
+    if (!dp_agent_tick_has_sink())
         return;
     dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&process_exit.timeout_ns));
     dp_log_bypass(true);
     dp_log(DP_LOG_ERROR, "exit_timeout=%s: the last profiles were not written to %s in time; they are lost", timeout,
-           dp_tick_directory());
+           dp_agent_tick_directory());
     dp_log_bypass(false);
 }
 
@@ -160,11 +160,11 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     bool inside_malloc = deltaprof_is_guarded();
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    dp_tick_set_last(true);
+    dp_agent_tick_set_last(true);
     if (!ordinary)
         dp_log_bypass(true);
     if (!ordinary && inside_malloc)
-        dp_tick_set_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
+        dp_agent_tick_set_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     talk();
@@ -180,7 +180,7 @@ static bool is_first(void)
     return dp_cas_acquire(&process_exit.first, &first, self) || first == self;
 }
 
-void dp_exit_before_handlers(void)
+void dp_agent_exit_before_handlers(void)
 {
     if (dp_load_relaxed(&process_exit.armed) && dp_process_is_noted() && !dp_agent_is_self())
         is_first(); /* notes a main thread that returned */
@@ -194,14 +194,14 @@ void dp_exit_before_handlers(void)
     int saved = errno;
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    dp_tick_set_exit(true);
-    dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_exit_deadline()));
-    dp_tick_set_exit(false);
+    dp_agent_tick_set_exit(true);
+    dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_agent_exit_deadline()));
+    dp_agent_tick_set_exit(false);
     deltaprof_guard_exit(kept);
     errno = saved;
 }
 
-void dp_exit_deliver(bool ordinary)
+void dp_agent_exit_deliver(bool ordinary)
 {
     if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() ||
         (dp_agent_is_self() && !dp_load_relaxed(&process_exit.crashed)))
@@ -209,7 +209,7 @@ void dp_exit_deliver(bool ordinary)
     int saved = errno;
     int32_t self = (int32_t)syscall(SYS_gettid);
     uint32_t state = NOT_YET;
-    int64_t deadline_ns = dp_load_relaxed(&process_exit.late) ? dp_clock_ns() : dp_exit_deadline();
+    int64_t deadline_ns = dp_load_relaxed(&process_exit.late) ? dp_clock_ns() : dp_agent_exit_deadline();
     if (dp_cas_acquire(&process_exit.state, &state, UNDER_WAY)) {
         dp_store_relaxed(&process_exit.by, self);
         if (dp_load_relaxed(&process_exit.timeout_ns))
@@ -226,7 +226,7 @@ void dp_exit_deliver(bool ordinary)
     errno = saved;
 }
 
-bool dp_exit_put_off(int sig)
+bool dp_agent_exit_put_off(int sig)
 {
     int none = 0;
     return dp_load_acquire(&process_exit.state) == UNDER_WAY && dp_process_is_noted() &&
@@ -235,32 +235,32 @@ bool dp_exit_put_off(int sig)
 }
 
 /*
- * A thread that returned from main runs exit without a call of this function. dp_exit_before_handlers notes that thread
- * before the first handler of the program runs. If the program has no handlers, its delivery shows in `state` once it
- * has begun.
+ * A thread that returned from main runs exit without a call of this function. dp_agent_exit_before_handlers notes that
+ * thread before the first handler of the program runs. If the program has no handlers, its delivery shows in `state`
+ * once it has begun.
  */
-void dp_exit_begins(void)
+void dp_agent_exit_begins(void)
 {
     if (!is_first() || dp_load_acquire(&process_exit.state) == UNDER_WAY)
-        dp_exit_deliver(true);
+        dp_agent_exit_deliver(true);
 }
 
-void dp_exit_deliver_crash(void)
+void dp_agent_exit_deliver_crash(void)
 {
-    dp_tick_set_in_handler(true);
+    dp_agent_tick_set_in_handler(true);
     dp_store_relaxed(&process_exit.crashed, true);
     bool inside = dp_load_acquire(&process_exit.state) == UNDER_WAY &&
                   dp_load_relaxed(&process_exit.by) == (int32_t)syscall(SYS_gettid);
     if (inside) /* crashed in the delivery at exit, and does not return to it */
-        deliver(false, dp_exit_deadline());
+        deliver(false, dp_agent_exit_deadline());
     else
-        dp_exit_deliver(false);
+        dp_agent_exit_deliver(false);
 }
 
-void dp_exit_cancelled(void)
+void dp_agent_exit_cancelled(void)
 {
-    dp_tick_set_last(false);
-    dp_tick_set_in_handler(false);
+    dp_agent_tick_set_last(false);
+    dp_agent_tick_set_in_handler(false);
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.crashed, false);
@@ -268,7 +268,7 @@ void dp_exit_cancelled(void)
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 
-DP_IN_CHILD void dp_exit_fork_child(void)
+DP_IN_CHILD void dp_agent_exit_fork_child(void)
 {
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);

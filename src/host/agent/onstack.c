@@ -59,7 +59,7 @@ __asm__(".pushsection .text\n"
 #error "deltaprof knows x86_64 and aarch64"
 #endif
 
-void dp_call_on_stack(void *stack, size_t n_bytes, void (*fn)(void *), void *arg)
+void dp_agent_call_on_stack(void *stack, size_t n_bytes, void (*fn)(void *), void *arg)
 {
     uintptr_t top = ((uintptr_t)stack + n_bytes) & ~(uintptr_t)15;
     dp_onstack_call((void *)top, fn, arg);

@@ -8,4 +8,4 @@
  * Calls fn(arg) on the n_bytes at stack, which nothing else may use meanwhile; returns when fn does. fn must neither
  * throw nor jump out.
  */
-void dp_call_on_stack(void *stack, size_t n_bytes, void (*fn)(void *), void *arg);
+void dp_agent_call_on_stack(void *stack, size_t n_bytes, void (*fn)(void *), void *arg);

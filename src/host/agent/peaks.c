@@ -29,9 +29,9 @@ static void note_peak(void)
     wake();
 }
 
-void dp_peaks_watch(bool wanted, void (*wake)(void))
+void dp_agent_peaks_watch(bool wanted, void (*wake)(void))
 {
-    int64_t base = dp_load_relaxed(&inherited_bytes), highest = dp_tick_highest();
+    int64_t base = dp_load_relaxed(&inherited_bytes), highest = dp_agent_tick_highest();
     int64_t least = dp_record_heap_rate() * LEAST_SAMPLES;
     base = highest > base ? highest : base;
     least = least > LEAST_BYTES ? least : LEAST_BYTES;
@@ -40,18 +40,18 @@ void dp_peaks_watch(bool wanted, void (*wake)(void))
     dp_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, note_peak);
 }
 
-int64_t dp_peaks_due_ns(void)
+int64_t dp_agent_peaks_due_ns(void)
 {
     return dp_load_relaxed(&reached) ? dp_load_relaxed(&ticked_ns) + EVERY_NS : INT64_MAX;
 }
 
-void dp_peaks_begin_tick(void)
+void dp_agent_peaks_begin_tick(void)
 {
     dp_store_relaxed(&ticked_ns, dp_clock_ns());
     dp_store_relaxed(&reached, false);
 }
 
-DP_IN_CHILD void dp_peaks_fork_child(void)
+DP_IN_CHILD void dp_agent_peaks_fork_child(void)
 {
     dp_store_relaxed(&reached, false);
     dp_store_relaxed(&inherited_bytes, dp_peak_in_use());

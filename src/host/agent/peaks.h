@@ -12,13 +12,13 @@
  * Waits for the next peak above the highest tick; wake is then called once, in the middle of an allocation of the
  * program, so it must be async-signal-safe. wanted false: waits for none.
  */
-void dp_peaks_watch(bool wanted, void (*wake)(void));
+void dp_agent_peaks_watch(bool wanted, void (*wake)(void));
 
 /* When a tick for a peak is due, on CLOCK_MONOTONIC; INT64_MAX: no peak was reached. */
-int64_t dp_peaks_due_ns(void);
+int64_t dp_agent_peaks_due_ns(void);
 
 /* A tick of the thread begins, for whatever reason: it covers a peak that was reached. */
-void dp_peaks_begin_tick(void);
+void dp_agent_peaks_begin_tick(void);
 
 /* In a forked child: inherited memory makes no peak. */
-void dp_peaks_fork_child(void);
+void dp_agent_peaks_fork_child(void);

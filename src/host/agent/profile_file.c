@@ -26,7 +26,7 @@
 
 enum { HOST_FDS = 512, SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
 
-int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
+int dp_agent_files_init(struct dp_agent_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
 {
     memset(files, 0, sizeof *files);
     files->pid = pid;
@@ -58,12 +58,12 @@ int dp_files_init(struct dp_files *files, const char *out, const char *program, 
     return 0;
 }
 
-int dp_files_make_directory(const struct dp_files *files)
+int dp_agent_files_make_directory(const struct dp_agent_files *files)
 {
     return mkdir(files->dir, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-int dp_file_out_of_the_way(int fd)
+int dp_agent_file_out_of_the_way(int fd)
 {
     if (fd < 0 || fd >= HOST_FDS)
         return fd;
@@ -77,7 +77,7 @@ int dp_file_out_of_the_way(int fd)
 /* ---- SEQ -------------------------------------------------------------------------------------------------------- */
 
 /* The SEQ of a file of this process; 0: another name. */
-static uint32_t seq_of(const struct dp_files *files, const char *name)
+static uint32_t seq_of(const struct dp_agent_files *files, const char *name)
 {
     struct dp_profile_name parts;
     bool is_own = dp_profile_name_parse(name, &parts) && parts.pid == (uint64_t)files->pid &&
@@ -86,7 +86,7 @@ static uint32_t seq_of(const struct dp_files *files, const char *name)
 }
 
 /* The highest SEQ in the directory. */
-static uint32_t scan(const struct dp_files *files)
+static uint32_t scan(const struct dp_agent_files *files)
 {
     union {
         struct dirent64 align;
@@ -106,11 +106,11 @@ static uint32_t scan(const struct dp_files *files)
     return highest;
 }
 
-static int open_directory(struct dp_files *files)
+static int open_directory(struct dp_agent_files *files)
 {
     if (files->next)
         return 0;
-    int fd = dp_file_out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = dp_agent_file_out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     files->dir_fd = fd;
@@ -125,7 +125,7 @@ static int open_directory(struct dp_files *files)
 }
 
 /* Deletes the oldest tick beyond `keep`, if this process wrote it. */
-static void delete_tick(const struct dp_files *files, uint32_t seq)
+static void delete_tick(const struct dp_agent_files *files, uint32_t seq)
 {
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
         char name[DP_PROFILE_NAME_MAX];
@@ -137,7 +137,7 @@ static void delete_tick(const struct dp_files *files, uint32_t seq)
 }
 
 /* A sweep reads the whole directory, so it is not done at each tick, and only by some of many short workers. */
-static bool sweep_is_due(const struct dp_files *files)
+static bool sweep_is_due(const struct dp_agent_files *files)
 {
     uint64_t some = files->keep / 4 < SWEEP_TICKS ? (uint64_t)files->keep / 4 + 1 : SWEEP_TICKS;
     if (files->n_ticks > 1)
@@ -145,7 +145,7 @@ static bool sweep_is_due(const struct dp_files *files)
     return !files->forked || !files->keep || files->stamp.process / 2 % some == 0;
 }
 
-unsigned dp_files_end(struct dp_files *files)
+unsigned dp_agent_files_end(struct dp_agent_files *files)
 {
     if (!files->next)
         return 0;
@@ -156,7 +156,7 @@ unsigned dp_files_end(struct dp_files *files)
         if (files->keep && files->seq - files->first >= files->keep)
             delete_tick(files, files->seq - (uint32_t)files->keep);
         if (sweep_is_due(files))
-            dp_sweep(files->dir_fd, &files->stamp, files->pid, files->keep);
+            dp_agent_sweep(files->dir_fd, &files->stamp, files->pid, files->keep);
     }
     close(files->dir_fd);
     files->next = 0;
@@ -165,14 +165,14 @@ unsigned dp_files_end(struct dp_files *files)
 
 /* ---- one file --------------------------------------------------------------------------------------------------- */
 
-static int open_temporary(struct dp_file *file)
+static int open_temporary(struct dp_agent_file *file)
 {
-    struct dp_files *files = file->files;
+    struct dp_agent_files *files = file->files;
     int err = open_directory(files);
     for (int tries = 0; err == 0 && tries < 16; tries++) {
         dp_profile_name_format_temporary(file->temporary, files->program, files->pid, file->kind,
                                          (uint64_t)dp_clock_wall_ns());
-        file->fd = dp_file_out_of_the_way(
+        file->fd = dp_agent_file_out_of_the_way(
             openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
             file->open = true;
@@ -184,7 +184,7 @@ static int open_temporary(struct dp_file *file)
     return err ? err : -EEXIST;
 }
 
-static int write_all(const struct dp_file *file, const void *bytes, size_t n_bytes)
+static int write_all(const struct dp_agent_file *file, const void *bytes, size_t n_bytes)
 {
     int err = 0;
     for (const char *p = bytes; err == 0 && n_bytes;) {
@@ -199,9 +199,9 @@ static int write_all(const struct dp_file *file, const void *bytes, size_t n_byt
     return err;
 }
 
-int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
+int dp_agent_file_write(void *ctx, const void *bytes, size_t n_bytes)
 {
-    struct dp_file *file = ctx;
+    struct dp_agent_file *file = ctx;
     uint8_t header[DP_STAMP_HEADER_BYTES];
     if (file->open)
         return write_all(file, bytes, n_bytes);
@@ -215,7 +215,7 @@ int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
 }
 
 /* 0, -EEXIST, or another errno. */
-static int give_name(const struct dp_file *file, const char *name)
+static int give_name(const struct dp_agent_file *file, const char *name)
 {
     int dir = file->files->dir_fd;
     if (renameat2(dir, file->temporary, dir, name, RENAME_NOREPLACE) == 0)
@@ -228,9 +228,9 @@ static int give_name(const struct dp_file *file, const char *name)
     return 0;
 }
 
-int dp_file_keep(struct dp_file *file)
+int dp_agent_file_keep(struct dp_agent_file *file)
 {
-    struct dp_files *files = file->files;
+    struct dp_agent_files *files = file->files;
     if (!file->open)
         return 0;
     int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS reports a full disk here */
@@ -245,14 +245,14 @@ int dp_file_keep(struct dp_file *file)
         }
     }
     if (err)
-        dp_file_drop(file);
+        dp_agent_file_drop(file);
     else
         files->n_kept++;
     file->open = false;
     return err;
 }
 
-void dp_file_drop(struct dp_file *file)
+void dp_agent_file_drop(struct dp_agent_file *file)
 {
     if (!file->open)
         return;

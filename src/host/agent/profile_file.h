@@ -3,10 +3,11 @@
  * host/agent/profile_file.h - writes profiles as files OUT/PROGRAM.PID.SEQ.KIND.pb.gz; a file is complete or does not
  * exist.
  *
- * A tick calls, for each kind, dp_file_write, then dp_file_keep (gives the final name) or dp_file_drop (deletes it);
- * then dp_files_end once. The first byte opens the directory and makes a temporary file: a kind without rows leaves no
- * file. All kinds of a tick have the same SEQ, one above the highest for PROGRAM.PID. No file is ever replaced.
- * Context: above the waterline, one thread at a time; neither malloc nor locks, so exit paths may use it too.
+ * A tick calls, for each kind, dp_agent_file_write, then dp_agent_file_keep (gives the final name) or
+ * dp_agent_file_drop (deletes it); then dp_agent_files_end once. The first byte opens the directory and makes a
+ * temporary file: a kind without rows leaves no file. All kinds of a tick have the same SEQ, one above the highest for
+ * PROGRAM.PID. No file is ever replaced. Context: above the waterline, one thread at a time; neither malloc nor locks,
+ * so exit paths may use it too.
  */
 #pragma once
 
@@ -19,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct dp_files {
+struct dp_agent_files {
     char dir[DP_CONFIG_TEXT + 256]; /* absolute, expanded */
     char program[DP_PROGRAM_TEXT];
     pid_t pid;
@@ -35,8 +36,8 @@ struct dp_files {
 };
 
 /* The file of one kind in one tick. Zero it, then set the first two fields. */
-struct dp_file {
-    struct dp_files *files;
+struct dp_agent_file {
+    struct dp_agent_files *files;
     unsigned kind; /* enum dp_kind_id */
     bool open;
     int fd;
@@ -47,20 +48,21 @@ struct dp_file {
  * Moves the descriptor above the host's numbers, if the limit allows, and returns it; a negative one is returned as it
  * is.
  */
-int dp_file_out_of_the_way(int fd);
+int dp_agent_file_out_of_the_way(int fd);
 
 /* Expands %e %p %h %% of out, an absolute path. -ENAMETOOLONG. */
-int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep);
+int dp_agent_files_init(struct dp_agent_files *files, const char *out, const char *program, pid_t pid, int64_t keep);
 
 /* Makes the last component of the directory, 0700, if it is missing. 0, or a negative errno. */
-int dp_files_make_directory(const struct dp_files *files);
+int dp_agent_files_make_directory(const struct dp_agent_files *files);
 
-int dp_file_write(void *file, const void *bytes, size_t n_bytes); /* a dp_pprof_write_fn on a struct dp_file */
-int dp_file_keep(struct dp_file *file);                           /* 0 too if nothing was written */
-void dp_file_drop(struct dp_file *file);
+int dp_agent_file_write(void *file, const void *bytes,
+                        size_t n_bytes);            /* a dp_pprof_write_fn on a struct dp_agent_file */
+int dp_agent_file_keep(struct dp_agent_file *file); /* 0 too if nothing was written */
+void dp_agent_file_drop(struct dp_agent_file *file);
 
 /*
  * Ends the tick: closes the directory and deletes the files of ticks beyond `keep`. Returns the number of files kept in
  * this tick.
  */
-unsigned dp_files_end(struct dp_files *files);
+unsigned dp_agent_files_end(struct dp_agent_files *files);

@@ -90,22 +90,22 @@ static void raise_again(int sig)
 static void on_fatal(int sig)
 {
     int saved = errno;
-    if (dp_exit_put_off(sig)) {
+    if (dp_agent_exit_put_off(sig)) {
         errno = saved;
         return;
     }
-    dp_exit_deliver(false);
+    dp_agent_exit_deliver(false);
     raise_again(sig);
     /* Still alive: this is init of a pid namespace, which a default action does not kill. */
     sigaction(sig, &stand_ins[stand_in_of[sig]], NULL);
-    dp_exit_cancelled();
+    dp_agent_exit_cancelled();
     errno = saved;
 }
 
 static void deliver_crash(void *unused)
 {
     (void)unused;
-    dp_exit_deliver_crash();
+    dp_agent_exit_deliver_crash();
 }
 
 /* Returns when the last profiles are written, or will not be written. */
@@ -115,12 +115,12 @@ static void before_crash(int sig)
     int32_t self = (int32_t)syscall(SYS_gettid), by = 0;
     if (dp_cas_relaxed(&crash.by, &by, self)) {
         crash.sig = sig;
-        dp_call_on_stack(stack, sizeof stack, deliver_crash, NULL);
+        dp_agent_call_on_stack(stack, sizeof stack, deliver_crash, NULL);
     } else if (by == self) {
         raise_again(crash.sig);
     } else {
         static _Atomic uint32_t never;
-        int64_t deadline_ns = dp_exit_deadline() + 1000000000;
+        int64_t deadline_ns = dp_agent_exit_deadline() + 1000000000;
         while (dp_load_relaxed(&crash.by) && dp_clock_ns() < deadline_ns)
             dp_futex_wait(&never, 0, deadline_ns);
     }
@@ -186,13 +186,13 @@ static void on_crash(int sig, siginfo_t *info, void *at)
     if (syscall(SYS_rt_tgsigqueueinfo, pid, self, sig, info))
         syscall(SYS_tgkill, pid, self, sig);
     if (pid == 1) {
-        dp_exit_cancelled();
+        dp_agent_exit_cancelled();
         dp_store_relaxed(&crash.by, 0);
     }
     errno = saved;
 }
 
-void dp_signals_hear_crashes(void)
+void dp_agent_signals_hear_crashes(void)
 {
     sigset_t heard, others;
     sigemptyset(&heard);
@@ -248,15 +248,15 @@ static void install_all(void)
         install(crashes[i], FOR_CRASH);
 }
 
-void dp_signals_init(const struct dp_config *conf)
+void dp_agent_signals_init(const struct dp_config *conf)
 {
-    stand_ins[FOR_REQUEST] = ordinary(dp_request_handler());
+    stand_ins[FOR_REQUEST] = ordinary(dp_agent_request_handler());
     if (conf->signals)
         install_all();
     dp_sigstack_want(conf->signals);
     dp_thread_start();
     if (conf->signal && install(conf->signal, FOR_REQUEST))
-        dp_request_init(conf->signal, &stand_ins[FOR_REQUEST]);
+        dp_agent_request_init(conf->signal, &stand_ins[FOR_REQUEST]);
     else if (conf->signal)
         dp_log(DP_LOG_ERROR,
                "signal=%d: the program already handles or ignores it; the signal does not request profiles",
@@ -265,7 +265,7 @@ void dp_signals_init(const struct dp_config *conf)
 
 static bool is_ours(const struct sigaction *action)
 {
-    return action->sa_handler == on_fatal || action->sa_sigaction == on_crash || dp_request_is_ours(action);
+    return action->sa_handler == on_fatal || action->sa_sigaction == on_crash || dp_agent_request_is_ours(action);
 }
 
 static void restore(int sig)
@@ -279,10 +279,10 @@ static void restore(int sig)
         set_default(sig);
 }
 
-void dp_signals_restore(void)
+void dp_agent_signals_restore(void)
 {
     dp_store_relaxed(&restored, true);
-    dp_request_stop();
+    dp_agent_request_stop();
     dp_sigstack_want(false);
     for (int i = 0; i < N_FATAL; i++)
         restore(fatal[i]);
@@ -290,13 +290,13 @@ void dp_signals_restore(void)
         restore(crashes[i]);
 }
 
-DP_IN_CHILD void dp_signals_fork_child(void)
+DP_IN_CHILD void dp_agent_signals_fork_child(void)
 {
     dp_store_relaxed(&crash.by, 0);
 }
 
-int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
-                      int (*real)(int, const struct sigaction *, struct sigaction *))
+int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
+                            int (*real)(int, const struct sigaction *, struct sigaction *))
 {
     const struct sigaction *asked = act;
     struct sigaction apart;
@@ -309,8 +309,8 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
         dp_cpu_signal_add(&apart.sa_mask);
         act = &apart;
     }
-    if (sig == dp_request_signal() && sig)
-        return dp_request_action(asked, old, real);
+    if (sig == dp_agent_request_signal() && sig)
+        return dp_agent_request_action(asked, old, real);
     int err = real(sig, act, old);
     if (err == 0 && old && is_ours(old)) {
         old->sa_handler = SIG_DFL;
@@ -322,7 +322,7 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
     return err;
 }
 
-int dp_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *))
+int dp_agent_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *))
 {
     int err = real(stack, old);
     if (err == 0 && old && dp_sigstack_is_ours(old->ss_sp))

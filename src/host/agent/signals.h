@@ -10,30 +10,30 @@
 #include <signal.h>
 
 /* Installs the handlers that conf asks for, each only if the signal is at SIG_DFL. Context: init. */
-void dp_signals_init(const struct dp_config *conf);
+void dp_agent_signals_init(const struct dp_config *conf);
 
 /*
  * Restores the real defaults, for ever; the signal that asks for a tick is ignored from then on. Context: before a
  * seccomp filter.
  */
-void dp_signals_restore(void);
+void dp_agent_signals_restore(void);
 
 /*
  * The host's sigaction: shows SIG_DFL instead of the profiler's handler, and installs that handler when the host sets
  * SIG_DFL.
  */
-int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
-                      int (*real)(int, const struct sigaction *, struct sigaction *));
+int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
+                            int (*real)(int, const struct sigaction *, struct sigaction *));
 
 /* The host's sigaltstack: shows no stack if the thread has one of the profiler. */
-int dp_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *));
+int dp_agent_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *));
 
 /*
  * To be called by a thread of the profiler, in which all signals are blocked: unblocks those of a crash, so that its
  * own crash comes to the library's handler; but only where that handler is installed. A handler of the host must not
  * run in this thread: there the kernel ends the process without it.
  */
-void dp_signals_hear_crashes(void);
+void dp_agent_signals_hear_crashes(void);
 
 /* In a forked child: no thread has crashed. Only stores. */
-void dp_signals_fork_child(void);
+void dp_agent_signals_fork_child(void);

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-int dp_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg)
+int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
     pthread_t detached;

@@ -9,4 +9,4 @@
 #include <stddef.h>
 
 /* thread NULL: detached. Returns 0, or a negative errno. Context: where threads may be created. */
-int dp_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);
+int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);

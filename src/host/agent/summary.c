@@ -22,7 +22,7 @@ static struct {
     _Atomic bool has_tick, is_local;
 } summary;
 
-void dp_summary_init(void)
+void dp_agent_summary_init(void)
 {
     const char *text = secure_getenv("DELTAPROF_UTC_OFFSET");
     int64_t seconds;
@@ -33,7 +33,7 @@ void dp_summary_init(void)
     dp_store_relaxed(&summary.is_local, true);
 }
 
-void dp_summary_tick(int64_t inuse_bytes, int64_t time_ns)
+void dp_agent_summary_tick(int64_t inuse_bytes, int64_t time_ns)
 {
     if (!dp_load_relaxed(&summary.has_tick) || inuse_bytes > dp_load_relaxed(&summary.peak_bytes)) {
         dp_store_relaxed(&summary.peak_bytes, inuse_bytes);
@@ -57,7 +57,7 @@ static void size_text(char *to, size_t n_bytes, int64_t bytes)
         dp_text_format(to, n_bytes, "%lld %s", (long long)(tenths + 5) / 10, units[unit]);
 }
 
-void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
+void dp_agent_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
 {
     char allocated[32], peak[32], last[32];
     int64_t peak_ns = dp_load_relaxed(&summary.peak_ns), most_ns, most_bytes = dp_peak_most(&most_ns);
@@ -80,7 +80,7 @@ void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
                    dp_load_relaxed(&summary.is_local) ? "" : " UTC", last);
 }
 
-DP_IN_CHILD void dp_summary_fork_child(void)
+DP_IN_CHILD void dp_agent_summary_fork_child(void)
 {
     dp_store_relaxed(&summary.has_tick, false);
 }

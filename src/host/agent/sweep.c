@@ -176,7 +176,7 @@ static bool delete_oldest(struct sweep *s)
     return oldest != NULL;
 }
 
-void dp_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep)
+void dp_agent_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep)
 {
     int saved = errno;
     struct sweep s = {.dir_fd = dir_fd, .self = self, .pid = pid};

@@ -13,4 +13,4 @@
  * this pid namespace and boot, because only there a process id tells whether the process has ended. self, pid: of the
  * calling process; its own ticks count but are not deleted. Context: as host/agent/profile_file.h.
  */
-void dp_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep);
+void dp_agent_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep);

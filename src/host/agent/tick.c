@@ -67,37 +67,37 @@ static struct {
 } tick;
 static DP_LARGE _Alignas(DP_PAGE_LEAST) struct { /* in one page */
     char out[DP_CONFIG_TEXT];                    /* `out` as configured */
-    struct dp_files files;
-    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
+    struct dp_agent_files files;
+    char made[sizeof(((struct dp_agent_files *)0)->dir)]; /* the directory that was created or found at start */
 } paths;
 static struct dp_log_cause cause, unwind_cause;
 
-bool dp_tick_has_sink(void)
+bool dp_agent_tick_has_sink(void)
 {
     return dp_load_relaxed(&tick.has_sink);
 }
 
-uint64_t dp_tick_files(void)
+uint64_t dp_agent_tick_files(void)
 {
     return dp_load_relaxed(&tick.n_files);
 }
 
-void dp_tick_set_last(bool is)
+void dp_agent_tick_set_last(bool is)
 {
     dp_store_relaxed(&tick.is_last, is);
 }
 
-void dp_tick_set_exit(bool is)
+void dp_agent_tick_set_exit(bool is)
 {
     dp_store_relaxed(&tick.is_exit, is);
 }
 
-int64_t dp_tick_highest(void)
+int64_t dp_agent_tick_highest(void)
 {
     return dp_load_relaxed(&tick.highest);
 }
 
-int64_t dp_tick_covered_ns(unsigned kind)
+int64_t dp_agent_tick_covered_ns(unsigned kind)
 {
     return dp_load_relaxed(&tick.covered_ns[kind]);
 }
@@ -108,12 +108,12 @@ DP_IN_CHILD static void covered(int64_t now_ns)
         dp_store_relaxed(&tick.covered_ns[kind], now_ns);
 }
 
-void dp_tick_set_in_handler(bool is)
+void dp_agent_tick_set_in_handler(bool is)
 {
     dp_store_relaxed(&tick.in_handler, is);
 }
 
-const char *dp_tick_directory(void)
+const char *dp_agent_tick_directory(void)
 {
     return paths.files.dir;
 }
@@ -125,12 +125,12 @@ static int ready(void)
         return 0;
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int err = dp_files_init(&paths.files, paths.out, program, dp_process_pid(), tick.keep);
+    int err = dp_agent_files_init(&paths.files, paths.out, program, dp_process_pid(), tick.keep);
     paths.files.forked = tick.forked;
     /* Created once: if the directory vanishes later, that is an error, and it is not created again. A forked child's
      * name may contain its own pid. */
     if (err == 0 && strcmp(paths.made, paths.files.dir) != 0) {
-        err = dp_files_make_directory(&paths.files);
+        err = dp_agent_files_make_directory(&paths.files);
         if (err == 0)
             strcpy(paths.made, paths.files.dir);
     }
@@ -150,13 +150,13 @@ static void say(int err)
         dp_log_once(&cause, 0, "profiles are written in %s again", paths.files.dir);
 }
 
-void dp_tick_init(const struct dp_config *conf)
+void dp_agent_tick_init(const struct dp_config *conf)
 {
     dp_lock_lock(&tick.lock);
     strcpy(paths.out, conf->out);
     tick.keep = conf->keep;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
-    dp_events_sink_init(conf);
+    dp_agent_events_sink_init(conf);
     dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 8 : 0);
     tick.ready = false;
     covered(dp_clock_ns());
@@ -168,19 +168,19 @@ void dp_tick_init(const struct dp_config *conf)
 
 enum { TRY_KNOWN = 1 << 16 }; /* an extra flag: write first with known names only, then with all */
 
-static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsigned flags, int64_t deadline_ns,
+static int write_file(struct dp_consumer *consumer, struct dp_agent_file *file, unsigned flags, int64_t deadline_ns,
                       size_t *n_missed)
 {
     struct dp_profile_info info = {0};
     int err;
     do {
-        err = dp_consumer_write(consumer, flags, dp_file_write, file, &info);
+        err = dp_consumer_write(consumer, flags, dp_agent_file_write, file, &info);
         if (err < 0)
-            dp_file_drop(file);
+            dp_agent_file_drop(file);
     } while (err == -EAGAIN && dp_symbols_lock_await(deadline_ns));
     *n_missed = info.n_missed;
     if (err >= 0 && info.inuse_bytes >= 0)
-        dp_summary_tick(info.inuse_bytes, info.to_ns);
+        dp_agent_summary_tick(info.inuse_bytes, info.to_ns);
     return err;
 }
 
@@ -195,7 +195,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!consumer)
         return -ENOMEM;
     dp_consumer_share_files(consumer, &tick.names);
-    struct dp_file file = {.files = &paths.files, .kind = kind};
+    struct dp_agent_file file = {.files = &paths.files, .kind = kind};
     size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last) && !(flags & DP_WRITE_AT_PEAK))
         flags |= DP_WRITE_ENDED;
@@ -204,7 +204,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
     if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(dp_consumer_symbolize(consumer))) {
-        dp_file_drop(&file);
+        dp_agent_file_drop(&file);
         if (err == 0)
             dp_consumer_abandon(consumer);
         err = write_file(consumer, &file, flags & ~(unsigned)TRY_KNOWN, deadline_ns, &n_missed);
@@ -212,7 +212,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (err < 0)
         return err;
     if (err == 0)
-        err = dp_file_keep(&file);
+        err = dp_agent_file_keep(&file);
     if (err < 0) {
         dp_consumer_abandon(consumer);
         return err;
@@ -253,7 +253,7 @@ static void write_peak(unsigned flags, int64_t deadline_ns, unsigned crashed, in
     flags = (flags & ~(unsigned)(DP_WRITE_EXIT | DP_WRITE_RESIDENT)) | DP_WRITE_PEAK | DP_WRITE_AT_PEAK;
     if (write_kind(DP_KIND_HEAP, flags, deadline_ns))
         return; /* its allocations stay pending: they come with the tick itself */
-    unsigned n_kept = dp_files_end(&paths.files);
+    unsigned n_kept = dp_agent_files_end(&paths.files);
     dp_add_relaxed(&tick.n_files, n_kept);
     if (n_kept)
         dp_store_relaxed(&tick.highest, peak_bytes);
@@ -265,7 +265,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     sigset_t before;
     struct standing now = standing();
     bool is_peak = now.in_use_bytes > dp_load_relaxed(&tick.highest), is_exit = dp_load_relaxed(&tick.is_exit);
-    if (!dp_tick_has_sink()) /* a start without `out` had the lock before */
+    if (!dp_agent_tick_has_sink()) /* a start without `out` had the lock before */
         return 0;
     if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
         return 0; /* the destructors changed nothing: the tick before them was the last */
@@ -294,7 +294,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     }
     bool has_events = tick.ready && is_next(DP_KIND_EVENTS + 1, crashed);
     unsigned of_events = flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags;
-    int failed = has_events ? dp_events_sink_write(&paths.files, &tick.names, of_events, deadline_ns) : 0;
+    int failed = has_events ? dp_agent_events_sink_write(&paths.files, &tick.names, of_events, deadline_ns) : 0;
     tick.under_way = NOTHING;
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_symbol_close(&tick.names);
@@ -302,7 +302,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
     if (!err)
         err = failed;
-    unsigned n_kept = tick.ready ? dp_files_end(&paths.files) : 0;
+    unsigned n_kept = tick.ready ? dp_agent_files_end(&paths.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
     dp_cpu_signal_block(blocked);
     dp_quiet_end(&before);
@@ -319,7 +319,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
 /* False: nothing to write. A forked child writes nothing before its first sample. */
 static bool has_work(void)
 {
-    if (!dp_tick_has_sink())
+    if (!dp_agent_tick_has_sink())
         return false;
     dp_wait_count_under_way();                                   /* a program may do nothing but wait */
     if (!dp_load_relaxed(&tick.is_last) || !tick.told.n_samples) /* CPU time of the tick before it is no work */
@@ -330,7 +330,7 @@ static bool has_work(void)
 static int do_tick(unsigned flags, int64_t deadline_ns)
 {
     if (dp_load_relaxed(&tick.in_handler))
-        return dp_tick_last(deadline_ns);
+        return dp_agent_tick_last(deadline_ns);
     if (dp_unwind_wants_module() && !dp_symbol_loader_unusable()) {
         int err = dp_unwind_load_module();
         if (err)
@@ -348,12 +348,12 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
     return err;
 }
 
-int dp_tick(int64_t deadline_ns)
+int dp_agent_tick(int64_t deadline_ns)
 {
     return do_tick(0, deadline_ns);
 }
 
-int dp_tick_known(int64_t deadline_ns)
+int dp_agent_tick_known(int64_t deadline_ns)
 {
     return do_tick(TRY_KNOWN, deadline_ns);
 }
@@ -370,7 +370,7 @@ static void write_last(void *arg)
     last->err = write_all(DP_WRITE_NO_WAIT, last->deadline_ns, last->crashed);
 }
 
-bool dp_tick_is_mine(void)
+bool dp_agent_tick_is_mine(void)
 {
     return dp_lock_is_mine(&tick.lock);
 }
@@ -379,11 +379,11 @@ static int write_on_stack(int64_t deadline_ns, unsigned crashed)
 {
     static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 28k */
     struct last last = {deadline_ns, crashed, 0};
-    dp_call_on_stack(stack, sizeof stack, write_last, &last);
+    dp_agent_call_on_stack(stack, sizeof stack, write_last, &last);
     return last.err;
 }
 
-int dp_tick_last(int64_t deadline_ns)
+int dp_agent_tick_last(int64_t deadline_ns)
 {
     if (!has_work())
         return 0;
@@ -395,7 +395,7 @@ int dp_tick_last(int64_t deadline_ns)
 }
 
 /* The lock stays locked. */
-int dp_tick_crashed(int64_t deadline_ns)
+int dp_agent_tick_crashed(int64_t deadline_ns)
 {
     unsigned what = tick.under_way, crashed = dp_symbols_unlock_crashed() ? NOTHING : what;
     if (!crashed && what && what <= DP_KIND_DELTAS)
@@ -406,7 +406,7 @@ int dp_tick_crashed(int64_t deadline_ns)
     return write_on_stack(deadline_ns, crashed);
 }
 
-DP_IN_CHILD void dp_tick_fork_child(void)
+DP_IN_CHILD void dp_agent_tick_fork_child(void)
 {
     dp_lock_reset(&tick.lock);
     tick.under_way = NOTHING;
@@ -416,7 +416,7 @@ DP_IN_CHILD void dp_tick_fork_child(void)
     memset(tick.consumers, 0, sizeof tick.consumers);
     memset(&tick.names, 0, sizeof tick.names);
     memset(tick.has_file, 0, sizeof tick.has_file);
-    dp_summary_fork_child();
+    dp_agent_summary_fork_child();
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&tick.is_exit, false);

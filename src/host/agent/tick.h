@@ -11,46 +11,46 @@
 #include <stdint.h>
 
 /* conf->out is absolute, or "". Creates the directory; a failure is only logged. Context: init. */
-void dp_tick_init(const struct dp_config *conf);
+void dp_agent_tick_init(const struct dp_config *conf);
 
 /* Whether files are written at all. */
-bool dp_tick_has_sink(void);
+bool dp_agent_tick_has_sink(void);
 
 /*
  * Ticks in the calling thread, whose countdown is guarded. If another tick has not ended by deadline_ns (dp_clock_ns;
  * INT64_MAX: none), returns -EBUSY. Returns 0, or the first error. May open modules.
  */
-int dp_tick(int64_t deadline_ns);
+int dp_agent_tick(int64_t deadline_ns);
 /* The same for a short-lived forked process: no module is opened if all names are known. */
-int dp_tick_known(int64_t deadline_ns);
+int dp_agent_tick_known(int64_t deadline_ns);
 /* The same for an exit path: try-locks and open modules only, async-signal-safe. */
-int dp_tick_last(int64_t deadline_ns);
+int dp_agent_tick_last(int64_t deadline_ns);
 
 /*
  * For a crash handler. is_mine: whether the thread crashed inside a tick. crashed: then writes all but the profile that
  * was under way; a line says what is lost.
  */
-bool dp_tick_is_mine(void);
-int dp_tick_crashed(int64_t deadline_ns);
+bool dp_agent_tick_is_mine(void);
+int dp_agent_tick_crashed(int64_t deadline_ns);
 
 /* At exit: logs a failed tick as lost, not as pending, because no tick follows. */
-void dp_tick_set_last(bool is);
+void dp_agent_tick_set_last(bool is);
 
 /* While set, profiles have the comment #exit: the process begins to end, and no handler or destructor has run. */
-void dp_tick_set_exit(bool is);
+void dp_agent_tick_set_exit(bool is);
 
 /* Sampled bytes in use at the highest tick that was written; 0: none was. */
-int64_t dp_tick_highest(void);
+int64_t dp_agent_tick_highest(void);
 
-/* Makes every later tick, the agent's too, work as dp_tick_last does. Async-signal-safe. */
-void dp_tick_set_in_handler(bool is);
+/* Makes every later tick, the agent's too, work as dp_agent_tick_last does. Async-signal-safe. */
+void dp_agent_tick_set_in_handler(bool is);
 
 /* When files had all events of a kind last (dp_clock_ns): the end of the last tick without an error, or the start. */
-int64_t dp_tick_covered_ns(unsigned kind);
+int64_t dp_agent_tick_covered_ns(unsigned kind);
 
 /* For the summary at exit: number of files written by this process, and the directory. */
-uint64_t dp_tick_files(void);
-const char *dp_tick_directory(void);
+uint64_t dp_agent_tick_files(void);
+const char *dp_agent_tick_directory(void);
 
 /* In a forked child: abandons its parent's consumers and unfinished files. Only stores. */
-void dp_tick_fork_child(void);
+void dp_agent_tick_fork_child(void);

@@ -50,7 +50,7 @@ static void ask(void)
     if (dp_agent_is_running())
         dp_agent_ring();
     else
-        dp_tick_last(dp_clock_ns());
+        dp_agent_tick_last(dp_clock_ns());
     dp_log_bypass(false);
     deltaprof_guard_exit(kept);
     errno = saved;
@@ -62,7 +62,7 @@ static void on_alone(int sig)
     ask();
 }
 
-sighandler_t dp_request_handler(void)
+sighandler_t dp_agent_request_handler(void)
 {
     return on_alone;
 }
@@ -90,23 +90,23 @@ static void on_shared(int sig, siginfo_t *info, void *context)
         handler(sig, info, context);
 }
 
-void dp_request_init(int sig, const struct sigaction *stand_in)
+void dp_agent_request_init(int sig, const struct sigaction *stand_in)
 {
     request.stand_in = *stand_in;
     request.sig = sig;
 }
 
-void dp_request_stop(void)
+void dp_agent_request_stop(void)
 {
     dp_store_relaxed(&request.stopped, true);
 }
 
-int dp_request_signal(void)
+int dp_agent_request_signal(void)
 {
     return request.sig;
 }
 
-bool dp_request_is_ours(const struct sigaction *action)
+bool dp_agent_request_is_ours(const struct sigaction *action)
 {
     return action->sa_handler == on_alone || action->sa_sigaction == on_shared;
 }
@@ -124,18 +124,18 @@ static void unpack(struct sigaction *action, uint64_t host)
         action->sa_sigaction = (void (*)(int, siginfo_t *, void *))(uintptr_t)(host & ADDRESS);
         action->sa_flags &= ~SA_SIGINFO;
         action->sa_flags |= (host & HAS_INFO ? SA_SIGINFO : 0) | (host & RESETS ? (int)SA_RESETHAND : 0);
-    } else if (dp_request_is_ours(action)) {
+    } else if (dp_agent_request_is_ours(action)) {
         *action = (struct sigaction){.sa_handler = SIG_DFL};
     }
 }
 
-int dp_request_action(const struct sigaction *act, struct sigaction *old,
-                      int (*real)(int, const struct sigaction *, struct sigaction *))
+int dp_agent_request_action(const struct sigaction *act, struct sigaction *old,
+                            int (*real)(int, const struct sigaction *, struct sigaction *))
 {
     struct sigaction shared, was;
     uint64_t before = dp_load_relaxed(&request.host);
     bool is_own = dp_process_is_noted();
-    bool handles = act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && !dp_request_is_ours(act);
+    bool handles = act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && !dp_agent_request_is_ours(act);
     const struct sigaction *wanted = act && act->sa_handler == SIG_DFL ? &request.stand_in : act;
     if (handles && is_own) {
         shared = *act;

@@ -72,7 +72,7 @@ static void learn_for_children(void)
     static _Atomic uint32_t n_forks; /* relaxed: only counts */
     uint32_t n = dp_add_relaxed(&n_forks, 1) + 1;
     bool is_power_of_4 = !(n & (n - 1)) && n & 0x55555555;
-    if (n < 4 || !is_power_of_4 || dp_core_stands_aside() || !dp_tick_has_sink() || !deltaprof_has_samples())
+    if (n < 4 || !is_power_of_4 || dp_core_stands_aside() || !dp_agent_tick_has_sink() || !deltaprof_has_samples())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_report_learn_for_children();
@@ -97,13 +97,13 @@ DP_IN_CHILD static void fork_child(void)
     dp_record_fork_child();
     dp_cpu_fork_child();
     dp_report_fork_child();
-    dp_tick_fork_child();
+    dp_agent_tick_fork_child();
     dp_http_endpoint_fork_child();
     dp_http_listen_fork_child();
-    dp_alone_fork_child();
+    dp_agent_alone_fork_child();
     dp_agent_fork_child();
-    dp_exit_fork_child();
-    dp_signals_fork_child();
+    dp_agent_exit_fork_child();
+    dp_agent_signals_fork_child();
     dp_log_fork_child();
     dp_store_relaxed(&dp_core.paused, false);
     dp_lock_reset(&dp_core.lock);
@@ -172,10 +172,10 @@ static int start(const struct dp_config *conf, bool preloaded)
     }
     dp_beacon_show(conf->out); /* without it the profiles are looked for in the environment's `out` */
     dp_report_tune(conf);
-    dp_tick_init(conf);
+    dp_agent_tick_init(conf);
     dp_agent_init(conf, dp_load_relaxed(&dp_core.hooks));
-    dp_exit_init(conf, dp_config_by_run());
-    dp_signals_init(conf);
+    dp_agent_exit_init(conf, dp_config_by_run());
+    dp_agent_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
     dp_record_tune(conf, true);
@@ -327,7 +327,7 @@ int deltaprof_stop(void)
         dp_cpu_tune(0);
         dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
         dp_agent_retire();
-        dp_agent_quiesce(dp_exit_deadline());
+        dp_agent_quiesce(dp_agent_exit_deadline());
     }
     dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
@@ -375,7 +375,7 @@ int deltaprof_emit(void)
     if (dp_core_stands_aside())
         return -ENOTCONN;
     int64_t kept = deltaprof_guard_enter();
-    int err = dp_tick(INT64_MAX);
+    int err = dp_agent_tick(INT64_MAX);
     deltaprof_guard_exit(kept);
     return err;
 }
@@ -384,7 +384,7 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 {
     int64_t kept = deltaprof_guard_enter();
     dp_log_to(fn, ctx);
-    if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_exit_deadline()))
+    if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_agent_exit_deadline()))
         dp_agent_start(); /* the new agent shares the host's descriptors, which fn may need */
     deltaprof_guard_exit(kept);
 }

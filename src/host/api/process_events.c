@@ -82,7 +82,7 @@ void deltaprof_thread_cancelled(void)
 
 bool deltaprof_exit_is_watched(void)
 {
-    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_tick_has_sink();
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_agent_tick_has_sink();
 }
 
 bool deltaprof_has_samples(void)
@@ -93,29 +93,29 @@ bool deltaprof_has_samples(void)
 void deltaprof_before_handlers(void)
 {
     if (!dp_core_stands_aside())
-        dp_exit_before_handlers();
+        dp_agent_exit_before_handlers();
 }
 
 void deltaprof_before_exit(void)
 {
-    dp_exit_deliver(false);
+    dp_agent_exit_deliver(false);
 }
 
 void deltaprof_exit_begins(void)
 {
     if (!dp_core_stands_aside())
-        dp_exit_begins();
+        dp_agent_exit_begins();
 }
 
 void deltaprof_exit_cancelled(void)
 {
     if (!dp_core_stands_aside()) /* a child of vfork has its parent's memory */
-        dp_exit_cancelled();
+        dp_agent_exit_cancelled();
 }
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    dp_exit_deliver(true);
+    dp_agent_exit_deliver(true);
     dp_agent_forbid();
     dp_http_socket_remove_file();
 }
@@ -141,7 +141,7 @@ void deltaprof_stop_agent(void)
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    int64_t deadline_ns = dp_exit_deadline();
+    int64_t deadline_ns = dp_agent_exit_deadline();
     bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
     if (agent && !dp_agent_quiesce(deadline_ns))
         dp_log(
@@ -170,12 +170,12 @@ void deltaprof_resume(void)
 
 void deltaprof_before_thread_exit(void)
 {
-    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_alone_has_main_exited())
+    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_agent_alone_has_main_exited())
         return;
     int64_t kept = deltaprof_guard_enter();
-    dp_alone_main_exits();
+    dp_agent_alone_main_exits();
     dp_http_listen_before_thread_exit();
-    dp_agent_before_thread_exit(dp_exit_deadline());
+    dp_agent_before_thread_exit(dp_agent_exit_deadline());
     deltaprof_guard_exit(kept);
 }
 
@@ -193,15 +193,15 @@ void deltaprof_before_seccomp(void)
         return; /* another thread is doing it */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    int64_t deadline_ns = dp_exit_deadline();
+    int64_t deadline_ns = dp_agent_exit_deadline();
     dp_cpu_forbid();
     dp_agent_forbid();
     dp_http_listen_forbid(deadline_ns);
-    dp_exit_forbid();
+    dp_agent_exit_forbid();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
-        dp_tick(deadline_ns);
+        dp_agent_tick(deadline_ns);
     dp_agent_quiesce(deadline_ns);
-    dp_signals_restore();
+    dp_agent_signals_restore();
     dp_lock_lock(&dp_core.lock);
     dp_core_conf.thread = false; /* a name costs a system call */
     dp_labels_name_threads(false);
@@ -209,7 +209,7 @@ void deltaprof_before_seccomp(void)
         dp_record_tune(&dp_core_conf,
                        false); /* no sink could write the records, and walking a stack needs system calls */
     dp_lock_unlock(&dp_core.lock);
-    if (dp_tick_has_sink() && (dp_core_conf.heap_rate || dp_core_conf.mutex_rate || dp_core_conf.block_rate_ns))
+    if (dp_agent_tick_has_sink() && (dp_core_conf.heap_rate || dp_core_conf.mutex_rate || dp_core_conf.block_rate_ns))
         dp_log(DP_LOG_ERROR,
                "the program installs a seccomp filter or traps the clock (PR_SET_TSC); no more profiles are written");
     dp_log_before_seccomp();
@@ -220,10 +220,10 @@ void deltaprof_before_seccomp(void)
 
 int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real)
 {
-    return dp_signals_stack(stack, old, real);
+    return dp_agent_signals_stack(stack, old, real);
 }
 
 int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)
 {
-    return dp_signals_action(sig, act, old, real);
+    return dp_agent_signals_action(sig, act, old, real);
 }

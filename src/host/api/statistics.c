@@ -51,9 +51,9 @@ static uint64_t age(int64_t now_ns, int64_t covered_ns)
 static void read_ages(struct deltaprof_stats *stats)
 {
     int64_t files_ns = INT64_MAX, cursors_ns = INT64_MAX, now_ns = dp_clock_ns();
-    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
-        if (dp_tick_covered_ns(kind) < files_ns)
-            files_ns = dp_tick_covered_ns(kind);
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_agent_tick_has_sink(); kind++)
+        if (dp_agent_tick_covered_ns(kind) < files_ns)
+            files_ns = dp_agent_tick_covered_ns(kind);
     dp_http_cursor_visit(keep_earliest, &cursors_ns);
     stats->files_age_ns = age(now_ns, files_ns);
     stats->cursors_age_ns = age(now_ns, cursors_ns);

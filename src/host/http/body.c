@@ -94,7 +94,7 @@ static void *run(void *arg)
     struct dp_http_body *b = arg;
     dp_thread_mark_own();
     dp_mem_yield(true);
-    dp_signals_hear_crashes();
+    dp_agent_signals_hear_crashes();
     if (b->relayed)
         dp_relay_use();
     void (*orphan)(void *, int) = b->orphan;
@@ -126,7 +126,7 @@ struct dp_http_body *dp_http_body_start(int (*produce)(void *arg, dp_pprof_write
     b->orphan = orphan;
     b->arg = arg;
     b->relayed = dp_relay_is_used();
-    *err = dp_spawn(NULL, STACK_BYTES, run, b);
+    *err = dp_agent_spawn(NULL, STACK_BYTES, run, b);
     if (!*err)
         return b;
     dp_mem_unmap(b, sizeof *b);

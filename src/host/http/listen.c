@@ -176,10 +176,10 @@ static bool has_right_of_way(int stop_fd)
 static void *serve_apart(void *unused)
 {
     dp_thread_mark_own();
-    dp_alone_thread_begins();
+    dp_agent_alone_thread_begins();
     dp_relay_use();
     dp_mem_yield(true);
-    dp_signals_hear_crashes();
+    dp_agent_signals_hear_crashes();
     const struct dp_http_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();
     if (err) {
@@ -198,25 +198,25 @@ static void *serve_apart(void *unused)
         close(stop_fd);
     }
     dp_relay_close();
-    dp_alone_thread_ends();
-    dp_alone_keep_status();
+    dp_agent_alone_thread_ends();
+    dp_agent_alone_keep_status();
     return unused;
 }
 
 /* Whether only threads of the profiler are left: then the endpoint must not keep the process alive. */
 static bool is_over(void)
 {
-    if (!dp_alone_has_main_exited())
+    if (!dp_agent_alone_has_main_exited())
         return false;
     dp_store_relaxed(&endpoint.look_ns, dp_clock_ns() + LOOK_NS);
-    return dp_alone_is();
+    return dp_agent_alone_is();
 }
 
 /* Serves in another thread until the relay is closed. */
 static void run_server(void)
 {
     pthread_t server;
-    int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
+    int err = dp_agent_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", texts.listen);
@@ -232,15 +232,15 @@ static void run_server(void)
 static void *run(void *unused)
 {
     dp_thread_mark_own();
-    dp_alone_thread_begins();
-    dp_signals_hear_crashes();
+    dp_agent_alone_thread_begins();
+    dp_agent_signals_hear_crashes();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
     if (!dp_relay_run(&endpoint.due_ns) && !is_over())
         run_server();
-    dp_alone_thread_ends();
+    dp_agent_alone_thread_ends();
     dp_store_release(&endpoint.ended, 1); /* [END] what the thread did is done when another one sees it */
     dp_futex_wake(&endpoint.ended);
-    dp_alone_keep_status();
+    dp_agent_alone_keep_status();
     return unused;
 }
 
@@ -264,7 +264,7 @@ bool dp_http_listen_start(void)
         dp_store_relaxed(&endpoint.running, true);
         dp_store_relaxed(&endpoint.ended, 0);
         dp_relay_open();
-        int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
+        int err = dp_agent_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
             errno = -err;
             dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", texts.listen);

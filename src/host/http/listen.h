@@ -29,8 +29,8 @@ bool dp_http_listen_stop(int64_t deadline_ns);
 /* The same, and it is never started again. */
 void dp_http_listen_forbid(int64_t deadline_ns);
 /*
- * To be called before the main thread calls pthread_exit, after dp_alone_main_exits: the endpoint goes on until the
- * program's last thread has ended. May wait a moment.
+ * To be called before the main thread calls pthread_exit, after dp_agent_alone_main_exits: the endpoint goes on until
+ * the program's last thread has ended. May wait a moment.
  */
 void dp_http_listen_before_thread_exit(void);
 

@@ -181,8 +181,8 @@ static void write_ages(struct out *out)
     struct ages ages = {0};
     int64_t now_ns = dp_clock_ns();
     family(out, "delta_age_seconds", "gauge", "seconds", "Time since the end of the last delta that a consumer took.");
-    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
-        write_age(out, "consumer=\"files\"", kind, now_ns, dp_tick_covered_ns(kind));
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_agent_tick_has_sink(); kind++)
+        write_age(out, "consumer=\"files\"", kind, now_ns, dp_agent_tick_covered_ns(kind));
     dp_http_cursor_visit(keep_age, &ages);
     for (size_t i = 0; i < ages.all.n; i++)
         write_cursor(out, &ages.all.at[i], now_ns);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static char top[64];
-static struct dp_files files;
+static struct dp_agent_files files;
 
 static int setup(void **state)
 {
@@ -39,29 +39,29 @@ static void begin(const char *out, int64_t keep)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", top, out);
-    assert_int_equal(dp_files_init(&files, path, "prog", 42, keep), 0);
-    assert_int_equal(dp_files_make_directory(&files), 0);
+    assert_int_equal(dp_agent_files_init(&files, path, "prog", 42, keep), 0);
+    assert_int_equal(dp_agent_files_make_directory(&files), 0);
 }
 
 static const char gzip_header[] = "\x1f\x8b\x08\0\0\0\0\0\0\xff";
 
 static int write_one(const char *name, const char *text)
 {
-    struct dp_file file = {.files = &files, .kind = dp_kind_named(name, strlen(name))};
-    int err = dp_file_write(&file, gzip_header, sizeof gzip_header - 1);
+    struct dp_agent_file file = {.files = &files, .kind = dp_kind_named(name, strlen(name))};
+    int err = dp_agent_file_write(&file, gzip_header, sizeof gzip_header - 1);
     if (!err)
-        err = dp_file_write(&file, text, strlen(text));
+        err = dp_agent_file_write(&file, text, strlen(text));
     if (err) {
-        dp_file_drop(&file);
+        dp_agent_file_drop(&file);
         return err;
     }
-    return dp_file_keep(&file);
+    return dp_agent_file_keep(&file);
 }
 
 static void tick(const char *text)
 {
     assert_int_equal(write_one("heap", text), 0);
-    assert_int_equal(dp_files_end(&files), 1);
+    assert_int_equal(dp_agent_files_end(&files), 1);
 }
 
 static const char *path_of(const char *name)

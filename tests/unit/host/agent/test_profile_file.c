@@ -16,7 +16,7 @@ static void names_of_a_tick_share_one_seq(void **state)
     begin("out", 0);
     assert_int_equal(write_one("heap", "h1"), 0);
     assert_int_equal(write_one("mutex", "m1"), 0);
-    assert_int_equal(dp_files_end(&files), 2);
+    assert_int_equal(dp_agent_files_end(&files), 2);
     tick("h2");
     holds("prog.42.0001.heap.pb.gz", "h1");
     holds("prog.42.0001.mutex.pb.gz", "m1");
@@ -38,10 +38,10 @@ static void directory_and_files_are_private(void **state)
 static void a_kind_with_no_byte_leaves_nothing(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
-    assert_int_equal(dp_file_keep(&file), 0);
-    dp_file_drop(&file);
-    assert_int_equal(dp_files_end(&files), 0);
+    struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
+    assert_int_equal(dp_agent_file_keep(&file), 0);
+    dp_agent_file_drop(&file);
+    assert_int_equal(dp_agent_files_end(&files), 0);
     assert_int_equal(count(), 0);
     tick("first");
     assert_true(exists("prog.42.0001.heap.pb.gz"));
@@ -50,12 +50,12 @@ static void a_kind_with_no_byte_leaves_nothing(void **state)
 static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
-    assert_int_equal(dp_file_write(&file, "half", 4), 0);
+    struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
+    assert_int_equal(dp_agent_file_write(&file, "half", 4), 0);
     assert_int_equal(count(), 1);
-    dp_file_drop(&file);
+    dp_agent_file_drop(&file);
     assert_int_equal(count(), 0);
-    assert_int_equal(dp_files_end(&files), 0);
+    assert_int_equal(dp_agent_files_end(&files), 0);
     tick("whole");
     assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
@@ -63,12 +63,12 @@ static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
 static void an_unfinished_file_is_hidden_from_globs(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
-    assert_int_equal(dp_file_write(&file, "half", 4), 0);
+    struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
+    assert_int_equal(dp_agent_file_write(&file, "half", 4), 0);
     assert_int_equal(file.temporary[0], '.');
     assert_null(strstr(file.temporary, ".pb.gz"));
-    dp_file_drop(&file);
-    dp_files_end(&files);
+    dp_agent_file_drop(&file);
+    dp_agent_files_end(&files);
 }
 
 static void seq_follows_the_highest_of_this_program_and_pid(void **state)
@@ -113,7 +113,7 @@ static void no_file_is_ever_replaced(void **state)
 static void two_processes_of_one_name_share_a_directory(void **state)
 {
     begin("out", 0);
-    struct dp_files one = files, other = files;
+    struct dp_agent_files one = files, other = files;
     for (int i = 0; i < 50; i++) {
         files = one;
         tick("one");
@@ -142,7 +142,7 @@ static void percents_are_expanded(void **state)
     uname(&host);
     char want[256];
     snprintf(want, sizeof want, "/a%%b/prog-42@%s/c", host.nodename);
-    assert_int_equal(dp_files_init(&files, "/a%%b/%e-%p@%h/c", "prog", 42, 0), 0);
+    assert_int_equal(dp_agent_files_init(&files, "/a%%b/%e-%p@%h/c", "prog", 42, 0), 0);
     assert_string_equal(files.dir, want);
 }
 
@@ -155,17 +155,17 @@ static void a_name_too_long_is_refused(void **state)
     out[0] = '/';
     out[1] = '/';
     out[sizeof out - 1] = '\0';
-    assert_int_equal(dp_files_init(&files, out, "a-program-of-some-length", 42, 0), -ENAMETOOLONG);
+    assert_int_equal(dp_agent_files_init(&files, out, "a-program-of-some-length", 42, 0), -ENAMETOOLONG);
 }
 
 static void only_the_last_component_is_made(void **state)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/a/b", top);
-    assert_int_equal(dp_files_init(&files, path, "prog", 42, 0), 0);
-    assert_int_equal(dp_files_make_directory(&files), -ENOENT);
+    assert_int_equal(dp_agent_files_init(&files, path, "prog", 42, 0), 0);
+    assert_int_equal(dp_agent_files_make_directory(&files), -ENOENT);
     assert_int_equal(write_one("heap", "x"), -ENOENT);
-    assert_int_equal(dp_files_end(&files), 0);
+    assert_int_equal(dp_agent_files_end(&files), 0);
 }
 
 static void a_directory_that_vanished_is_an_error_until_it_is_back(void **state)
@@ -173,12 +173,12 @@ static void a_directory_that_vanished_is_an_error_until_it_is_back(void **state)
     begin("out", 0);
     assert_int_equal(rmdir(files.dir), 0);
     assert_int_equal(write_one("heap", "x"), -ENOENT);
-    assert_int_equal(dp_files_end(&files), 0);
+    assert_int_equal(dp_agent_files_end(&files), 0);
     assert_int_equal(mkdir(files.dir, 0700), 0);
     tick("x");
     assert_int_equal(rename(files.dir, path_of("../moved")), 0);
     assert_int_equal(write_one("heap", "y"), -ENOENT);
-    dp_files_end(&files);
+    dp_agent_files_end(&files);
 }
 
 static void descriptors_stay_out_of_the_hosts_way(void **state)
@@ -186,15 +186,15 @@ static void descriptors_stay_out_of_the_hosts_way(void **state)
     begin("out", 0);
     int lowest = dup(0);
     close(lowest);
-    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
-    assert_int_equal(dp_file_write(&file, "x", 1), 0);
+    struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
+    assert_int_equal(dp_agent_file_write(&file, "x", 1), 0);
     assert_true(file.fd >= 512);
     assert_true(files.dir_fd >= 512);
     assert_int_equal(dup(0), lowest);
     close(lowest);
     assert_int_equal(fcntl(file.fd, F_GETFD), FD_CLOEXEC);
-    assert_int_equal(dp_file_keep(&file), 0);
-    dp_files_end(&files);
+    assert_int_equal(dp_agent_file_keep(&file), 0);
+    dp_agent_files_end(&files);
 }
 
 /* Needs to be root with namespaces of its own: 77 if not. */
@@ -204,13 +204,13 @@ static int fill_a_small_disk(void)
         mount("none", files.dir, "tmpfs", 0, "size=64k"))
         return 77;
     static char big[256 << 10];
-    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
-    if (dp_file_write(&file, big, sizeof big) != -ENOSPC)
+    struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
+    if (dp_agent_file_write(&file, big, sizeof big) != -ENOSPC)
         return 1;
-    dp_file_drop(&file);
-    if (dp_files_end(&files) != 0 || count() != 0)
+    dp_agent_file_drop(&file);
+    if (dp_agent_files_end(&files) != 0 || count() != 0)
         return 2;
-    if (write_one("heap", "small") || dp_files_end(&files) != 1 || !exists("prog.42.0001.heap.pb.gz"))
+    if (write_one("heap", "small") || dp_agent_files_end(&files) != 1 || !exists("prog.42.0001.heap.pb.gz"))
         return 3;
     return 0;
 }

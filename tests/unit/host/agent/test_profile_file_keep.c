@@ -13,7 +13,7 @@ static void become(const char *program, pid_t pid, int64_t keep)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/out", top);
-    assert_int_equal(dp_files_init(&files, path, program, pid, keep), 0);
+    assert_int_equal(dp_agent_files_init(&files, path, program, pid, keep), 0);
 }
 
 static void keep_deletes_the_oldest_ticks(void **state)
@@ -22,7 +22,7 @@ static void keep_deletes_the_oldest_ticks(void **state)
     for (int i = 0; i < 10; i++) {
         assert_int_equal(write_one("heap", "h"), 0);
         assert_int_equal(write_one("block", "b"), 0);
-        assert_int_equal(dp_files_end(&files), 2);
+        assert_int_equal(dp_agent_files_end(&files), 2);
         assert_int_equal(count(), i < 3 ? 2 * (i + 1) : 6);
     }
     assert_true(exists("prog.42.0008.heap.pb.gz"));
@@ -73,7 +73,7 @@ static void keep_counts_each_tick_once(void **state)
         become("short", ended(), 0);
         assert_int_equal(write_one("heap", "x"), 0);
         assert_int_equal(write_one("mutex", "x"), 0);
-        assert_int_equal(dp_files_end(&files), 2);
+        assert_int_equal(dp_agent_files_end(&files), 2);
     }
     begin("out", 290);
     tick("y");
@@ -84,7 +84,7 @@ static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
 {
     begin("out", 2);
     tick("mine");
-    struct dp_files one = files;
+    struct dp_agent_files one = files;
     begin("out", 0); /* in another pid namespace */
     files.stamp = (struct dp_stamp){.pid_scope = 5, .process = 7};
     tick("theirs");
@@ -99,10 +99,10 @@ static void unfinished_files_of_killed_processes_are_deleted(void **state)
 {
     begin("out", 0);
     become("killed", ended(), 0);
-    struct dp_file half = {.files = &files, .kind = DP_KIND_HEAP}, mine = half;
-    assert_int_equal(dp_file_write(&half, gzip_header, sizeof gzip_header - 1), 0);
+    struct dp_agent_file half = {.files = &files, .kind = DP_KIND_HEAP}, mine = half;
+    assert_int_equal(dp_agent_file_write(&half, gzip_header, sizeof gzip_header - 1), 0);
     begin("out", 0);
-    assert_int_equal(dp_file_write(&mine, gzip_header, sizeof gzip_header - 1), 0);
+    assert_int_equal(dp_agent_file_write(&mine, gzip_header, sizeof gzip_header - 1), 0);
     make(".killed.1.heap.1.tmp"); /* without a stamp: its owner is not known */
     tick("x");
     assert_false(exists(half.temporary));

@@ -37,7 +37,7 @@ static int starts(void **state)
     conf.symbolize = DP_SYMBOLIZE_NONE;
     snprintf(conf.out, sizeof conf.out, "%s", top);
     int err = dp_record_init(&conf) || dp_report_init(&conf);
-    dp_tick_init(&conf);
+    dp_agent_tick_init(&conf);
     return err;
 }
 
@@ -70,19 +70,19 @@ static void what_got_no_name_comes_with_the_next_tick(void **state)
     char line[512] = "";
     dp_log_to(keep_line, line);
     allocate(1, 3);
-    assert_int_equal(dp_tick(INT64_MAX), 0);
+    assert_int_equal(dp_agent_tick(INT64_MAX), 0);
     read_the_file();
     assert_int_equal(said.sums[0], 3);
     allocate(1, 5);
     for (int i = 0; i < 3; i++) {
         refuses = EDQUOT;
-        assert_int_equal(dp_tick(INT64_MAX), -EDQUOT);
+        assert_int_equal(dp_agent_tick(INT64_MAX), -EDQUOT);
         assert_non_null(strstr(line, "EDQUOT"));
     }
-    assert_int_equal(dp_tick_files(), 1);
+    assert_int_equal(dp_agent_tick_files(), 1);
     refuses = 0;
     allocate(2, 1);
-    assert_int_equal(dp_tick(INT64_MAX), 0);
+    assert_int_equal(dp_agent_tick(INT64_MAX), 0);
     read_the_file();
     assert_int_equal(said.sums[0], 6);
     values_are(1, 5, 8);
