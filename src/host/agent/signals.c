@@ -139,9 +139,9 @@ static uintptr_t pc_of(const ucontext_t *context)
 static void say_whose(int sig, uintptr_t pc)
 {
     uintptr_t offset = pc;
-    if (!dp_thread_self()->ours && !dp_shield_is_inside())
+    if (!dp_thread_self()->ours && !dp_symbols_shield_is_inside())
         return;
-    const char *file = dp_shield_file_at(&offset);
+    const char *file = dp_symbols_shield_file_at(&offset);
     dp_log_bypass(true);
     dp_log(DP_LOG_ERROR,
            "the profiler itself crashed, signal %d, code %s+0x%llx; the program ends by that signal; "
@@ -174,7 +174,7 @@ static void on_crash(int sig, siginfo_t *info, void *at)
         return;
     }
     if (info->si_code > 0)
-        dp_shield_crashed(pc_of(context), &context->uc_sigmask);
+        dp_symbols_shield_crashed(pc_of(context), &context->uc_sigmask);
     /* The kernel does not let init of a pid namespace die of a signal that was sent by kill. */
     if (pid == 1 && info->si_code <= 0)
         return;

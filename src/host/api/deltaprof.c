@@ -125,7 +125,7 @@ static int init_once(const struct dp_config *conf)
     if (err == 0)
         err = -pthread_atfork(fork_prepare, fork_parent, fork_child);
     if (err == 0)
-        dp_loader_sync();
+        dp_symbols_loader_sync();
     dp_core.initialized = err == 0;
     return err;
 }
@@ -312,7 +312,7 @@ void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags))
 void deltaprof_announce_hooks(unsigned hooks)
 {
     dp_store_relaxed(&dp_core.hooks, dp_load_relaxed(&dp_core.hooks) | hooks);
-    dp_called_hooks_at((uintptr_t)__builtin_return_address(0));
+    dp_symbols_called_hooks_at((uintptr_t)__builtin_return_address(0));
 }
 
 /* ---- while it runs ---------------------------------------------------------------------------------------------- */

@@ -132,10 +132,10 @@ static bool begin(struct asker *a)
     if (a->begun)
         return true;
     if (a->files)
-        dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+        dp_symbols_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
     if (dp_symbols_lock(a->files != NULL))
         return false;
-    a->begun = dp_maps_begin() == 0;
+    a->begun = dp_symbols_maps_begin() == 0;
     dp_symbols_unlock();
     return a->begun;
 }
@@ -151,9 +151,10 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
     if (!begin(a) || dp_symbols_lock(a->files != NULL))
         return 0;
     bool missed = false;
-    uint32_t mapping = dp_maps_find(id);
-    const struct dp_symbol *symbol = a->files ? dp_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
-                                              : dp_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
+    uint32_t mapping = dp_symbols_maps_find(id);
+    const struct dp_symbols_symbol *symbol =
+        a->files ? dp_symbols_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
+                 : dp_symbols_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
     unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_FUTEX_UNNAMED;
     dp_symbols_unlock();
     return verdict;
@@ -169,7 +170,7 @@ static unsigned learn(struct asker *a, dp_frame_id id, dp_frame_id caller)
     if (verdict)
         return verdict;
     verdict = look_up(a, id);
-    dp_frame_id called = verdict == DP_FUTEX_UNNAMED && caller && !a->no_names ? dp_called_by(caller) : 0;
+    dp_frame_id called = verdict == DP_FUTEX_UNNAMED && caller && !a->no_names ? dp_symbols_called_by(caller) : 0;
     unsigned better = called ? look_up(a, called) : 0;
     if (better && (better & DP_FUTEX_KIND_MASK) != DP_FUTEX_OTHER)
         verdict = better;
@@ -187,7 +188,7 @@ static void learn_stack(struct asker *a, const struct dp_record *record)
         if (!verdict || verdict == DP_FUTEX_OTHER)
             break;
     }
-    dp_frame_id called = a->no_names ? 0 : dp_called_by(frames[dp_lock_frames_inside(record)]);
+    dp_frame_id called = a->no_names ? 0 : dp_symbols_called_by(frames[dp_lock_frames_inside(record)]);
     if (called)
         learn(a, called, 0);
 }
@@ -229,6 +230,6 @@ dp_frame_id dp_lock_frame_called(const struct dp_record *record)
 {
     if (!dp_labels_is_futex(record->labels))
         return 0;
-    dp_frame_id called = dp_called_by(dp_table_frames(record)[dp_lock_frames_inside(record)]);
+    dp_frame_id called = dp_symbols_called_by(dp_table_frames(record)[dp_lock_frames_inside(record)]);
     return called && (dp_futex_verdict(called) & DP_FUTEX_KIND_MASK) == DP_FUTEX_OTHER ? called : 0;
 }

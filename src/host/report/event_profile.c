@@ -196,8 +196,8 @@ int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_ppr
     state.settings.files = waits ? files : NULL;
     dp_objects_recheck();
     if (waits) {
-        dp_loader_sync();
-        dp_symbol_load(state.settings.symbolize);
+        dp_symbols_loader_sync();
+        dp_symbols_symbol_load(state.settings.symbolize);
         dp_report_load_gzip();
     }
     struct dp_report_write_buffers *buffers = dp_report_write_buffers_get();

@@ -28,7 +28,7 @@ void dp_line_functions_fini(struct dp_line_functions *f)
 
 static int64_t kept_string(struct dp_encode *e, const char *kept)
 {
-    const struct dp_name *name = dp_name_of(kept);
+    const struct dp_symbols_name *name = dp_symbols_name_of(kept);
     return name->is_utf8 ? dp_encode_string_hashed(e, kept, name->n_bytes, name->hash)
                          : dp_encode_string(e, kept, name->n_bytes);
 }
@@ -46,9 +46,9 @@ static struct dp_line_function_id *place(struct dp_line_functions *f, uint32_t n
 }
 
 /* Most functions are a name and nothing else. is_once: the function is not given again, because its id is kept. */
-static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_function *kept, bool is_once)
+static uint64_t write_function(struct dp_encode *e, const struct dp_symbols_symbol_function *kept, bool is_once)
 {
-    const struct dp_name *of = dp_name_of(kept->name);
+    const struct dp_symbols_name *of = dp_symbols_name_of(kept->name);
     if (is_once && kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
         return dp_encode_function_new(e, kept->name, of->n_bytes, of->hash);
     int64_t name = kept_string(e, kept->name);
@@ -57,7 +57,8 @@ static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_funct
     return dp_encode_function(e, name, system_name, file, kept->start_line);
 }
 
-uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e, const struct dp_symbol_function *kept)
+uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e,
+                               const struct dp_symbols_symbol_function *kept)
 {
     struct dp_line_function_id *at = place(f, kept->number);
     uint64_t id = write_function(e, kept, at != NULL);
@@ -74,7 +75,7 @@ uint64_t dp_line_function(struct dp_encode *e, const struct dp_symbol_line *line
     return dp_encode_function(e, name, system_name, file, line->start_line);
 }
 
-uint64_t dp_line_function_place(struct dp_encode *e, const struct dp_mapping *map, uint64_t pc)
+uint64_t dp_line_function_place(struct dp_encode *e, const struct dp_symbols_mapping *map, uint64_t pc)
 {
     char name[PLACE_BYTES];
     const char *file = map->real ? map->real : map->file, *slash = strrchr(file, '/');

@@ -63,9 +63,9 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
     int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->settings.no_wait) : -ENOMEM;
     if (!err) {
-        err = dp_maps_begin();
+        err = dp_symbols_maps_begin();
         if (!err)
-            main->map = dp_maps_get(DP_MAPPING_MAIN);
+            main->map = dp_symbols_maps_get(DP_MAPPING_MAIN);
         dp_symbols_unlock();
     }
     if (err)
@@ -78,18 +78,18 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
 /* Gives an id to a variant that is used for the first time. */
 static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_mapping *has)
 {
-    static const struct dp_mapping anon = {.file = "[anon]", .build_id = ""};
+    static const struct dp_symbols_mapping anon = {.file = "[anon]", .build_id = ""};
     bool first_of_main = has->index == DP_MAPPING_MAIN && !l->ids.at[0] && !l->ids.at[1];
     if (!first_of_main && !dp_vec_room(&l->mappings, 1))
         return 0;
-    struct dp_mapping map = anon;
+    struct dp_symbols_mapping map = anon;
     if (has->index != DP_MAPPING_ANON) {
         int err = dp_symbols_lock(!l->settings.no_wait);
         if (err) {
             fail(l, err);
             return 0;
         }
-        map = dp_maps_get(has->index);
+        map = dp_symbols_maps_get(has->index);
         dp_symbols_unlock();
     }
     l->mappings.n += !first_of_main;
@@ -142,13 +142,13 @@ static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, ui
     return ref ? ref : fail(l, -EOVERFLOW);
 }
 
-static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbol *symbol)
+static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol)
 {
     struct dp_encode_line out[LINES_MAX];
     int n = !symbol ? 0 : symbol->n_lines < LINES_MAX ? symbol->n_lines : LINES_MAX;
     struct dp_location_mapping has = {.index = index, .has_lines = n > 0, .has_files = n > 0, .has_numbers = n > 0};
     for (int i = 0; i < n; i++) {
-        const struct dp_symbol_function *f = symbol->lines[i].function;
+        const struct dp_symbols_symbol_function *f = symbol->lines[i].function;
         out[i] = (struct dp_encode_line){.function = dp_line_functions_id(&l->functions, l->encode, f->number),
                                          .line = symbol->lines[i].line};
         has.has_files &= f->file != NULL;
@@ -157,7 +157,7 @@ static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc,
     return give(l, &has, pc, out, n);
 }
 
-uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbol_place *line, uint64_t pc)
+uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbols_symbol_place *line, uint64_t pc)
 {
     uint64_t function = dp_line_functions_id(&l->functions, l->encode, line->function);
     if (l->usual.id && line->mapping == l->usual.mapping && line->has_file == l->usual.has_file && !line->line) {
@@ -194,7 +194,7 @@ uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const stru
 struct found {
     dp_frame_id id;
     uint32_t index;
-    const struct dp_symbol *symbol;
+    const struct dp_symbols_symbol *symbol;
 };
 #define FOUND_MAX 64 /* look-ups while the lock is held once */
 
@@ -209,15 +209,16 @@ static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
     }
 }
 
-static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct found *f)
+static const struct dp_symbols_symbol *symbol_of(struct dp_locations *l, const struct found *f)
 {
     if (l->settings.no_wait) {
         bool missed;
-        const struct dp_symbol *symbol = dp_symbol_cached(f->id, f->index, l->settings.symbolize, &missed);
+        const struct dp_symbols_symbol *symbol =
+            dp_symbols_symbol_cached(f->id, f->index, l->settings.symbolize, &missed);
         l->n_missed += missed;
         return symbol;
     }
-    return dp_symbol_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
+    return dp_symbols_symbol_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
 }
 
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
@@ -228,7 +229,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        found[i].index = dp_maps_find(found[i].id);
+        found[i].index = dp_symbols_maps_find(found[i].id);
         found[i].symbol = symbol_of(l, &found[i]);
     }
     dp_symbols_unlock();
@@ -237,21 +238,22 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
             remember(l, found[i].id, give_symbol(l, found[i].index, dp_frame_get(found[i].id)->pc, found[i].symbol));
 }
 
-void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_symbol_place *lines)
+void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n,
+                        struct dp_symbols_symbol_place *lines)
 {
     memset(lines, 0, n * sizeof *lines);
     if (dp_symbols_lock(!l->settings.no_wait))
         return;
     for (size_t i = 0; i < n; i++) {
-        struct found f = {.id = frames[i], .index = dp_maps_find(frames[i])};
+        struct found f = {.id = frames[i], .index = dp_symbols_maps_find(frames[i])};
         bool missed;
-        f.symbol = dp_symbol_cached(f.id, f.index, l->settings.symbolize, &missed);
+        f.symbol = dp_symbols_symbol_cached(f.id, f.index, l->settings.symbolize, &missed);
         if (f.symbol && f.symbol->n_lines == 1 && f.index < 1u << 30 && f.symbol->lines[0].line >> 32 == 0)
-            lines[i] = (struct dp_symbol_place){.mapping = f.index,
-                                                .has_file = f.symbol->lines[0].function->file != NULL,
-                                                .is_known = 1,
-                                                .function = f.symbol->lines[0].function->number,
-                                                .line = (uint32_t)f.symbol->lines[0].line};
+            lines[i] = (struct dp_symbols_symbol_place){.mapping = f.index,
+                                                        .has_file = f.symbol->lines[0].function->file != NULL,
+                                                        .is_known = 1,
+                                                        .function = f.symbol->lines[0].function->number,
+                                                        .line = (uint32_t)f.symbol->lines[0].line};
     }
     dp_symbols_unlock();
 }
@@ -386,7 +388,7 @@ static uint32_t make_exact(struct dp_locations *l, dp_frame_id function, uint64_
     int err = dp_symbols_lock(!l->settings.no_wait);
     if (err)
         return fail(l, err);
-    found.index = dp_maps_find(function);
+    found.index = dp_symbols_maps_find(function);
     found.symbol = symbol_of(l, &found);
     dp_symbols_unlock();
     return give_symbol(l, found.index, pc, found.symbol);
@@ -422,7 +424,7 @@ bool dp_locations_forgive(struct dp_locations *l)
 
 static void write_mapping(struct dp_locations *l, const struct dp_location_mapping *m)
 {
-    const struct dp_mapping *map = &m->map;
+    const struct dp_symbols_mapping *map = &m->map;
     uint64_t bias = l->settings.address == DP_ADDRESS_ELF ? map->bias : 0;
     struct dp_encode_mapping out = {
         .start = map->start - bias,

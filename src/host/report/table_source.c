@@ -29,7 +29,7 @@ dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record,
     *n_inside = 0;
     dp_frame_id called = source->leaf ? source->leaf(record, n_inside) : 0;
     if (!called && !source->is_interrupted && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
-        called = dp_called_tail(dp_table_frames(record)[0]);
+        called = dp_symbols_called_tail(dp_table_frames(record)[0]);
     return called;
 }
 

@@ -11,11 +11,11 @@
 /*
  * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame of the record, as Go's debug=1 does; an inlined function
  * has a line of its own with the address of its caller's. A frame without a name has its place. files: open during the
- * whole text. 0, or fn's error. After dp_maps_begin.
+ * whole text. 0, or fn's error. After dp_symbols_maps_begin.
  */
 int dp_text_write_frames(const struct dp_record *, enum dp_symbolize how, struct dp_symbol_files *files,
                          dp_pprof_write_fn fn, void *ctx);
 
 /* Writes OBJECT+0xPLACE, as deltaprof top names a frame of code without a name; its address if it is in no object.
- * Returns its length. After dp_maps_begin. */
+ * Returns its length. After dp_symbols_maps_begin. */
 size_t dp_text_place_of(dp_frame_id id, char *text, size_t size);

@@ -21,6 +21,6 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
 int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_write_fn fn, void *ctx);
 
 /* Writes the name of a frame's code, of at most size - 1 bytes. Returns its length, 0: it has none. After
- * dp_maps_begin. */
+ * dp_symbols_maps_begin. */
 struct dp_symbol_files;
 size_t dp_text_name_of(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, char *name, size_t size);

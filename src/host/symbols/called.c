@@ -157,7 +157,7 @@ static uintptr_t function_called(dp_frame_id id)
     return resolve(target((uintptr_t)frame->pc + 1));
 }
 
-dp_frame_id dp_called_by(dp_frame_id id)
+dp_frame_id dp_symbols_called_by(dp_frame_id id)
 {
     uintptr_t to = function_called(id);
     dp_object_id object = to ? object_at(to) : 0;
@@ -171,7 +171,7 @@ enum { CODE_MAX = 4096, LEVELS = 2, NO_TAIL = 1 };
 static _Atomic uintptr_t hook;               /* relaxed: stored before other threads run */
 static _Atomic(_Atomic dp_frame_id *) tails; /* by leaf: its tail, NO_TAIL, or 0: not looked at. [TAILS] */
 
-void dp_called_hooks_at(uintptr_t address)
+void dp_symbols_called_hooks_at(uintptr_t address)
 {
     dp_store_relaxed(&hook, address);
 }
@@ -185,7 +185,7 @@ static const struct dp_object *hooks_object(void)
     return object && *dp_object_name(object) ? object : NULL;
 }
 
-void dp_called_learn(void)
+void dp_symbols_called_learn(void)
 {
     hooks_object();
 }
@@ -246,7 +246,7 @@ static dp_frame_id find_tail(dp_frame_id leaf)
     return dp_frame_intern_in(object_at(function), function);
 }
 
-dp_frame_id dp_called_tail(dp_frame_id leaf)
+dp_frame_id dp_symbols_called_tail(dp_frame_id leaf)
 {
     _Atomic dp_frame_id *known = dp_load_acquire(&tails); /* [TAILS] zeros, when it is seen */
     if (!known && dp_load_relaxed(&hook)) {

@@ -14,17 +14,17 @@
  * Returns a frame at the start of the function that the given frame called directly; 0: not known (a call through a
  * pointer, code that was unloaded). Context: report; async-signal-safe.
  */
-dp_frame_id dp_called_by(dp_frame_id frame);
+dp_frame_id dp_symbols_called_by(dp_frame_id frame);
 
 /* Tells where the hooks are: in the object at this address. Context: init. */
-void dp_called_hooks_at(uintptr_t address);
+void dp_symbols_called_hooks_at(uintptr_t address);
 
 /* Finds the hooks' object, so that processes forked later need not. Context: any thread; async-signal-safe. */
-void dp_called_learn(void);
+void dp_symbols_called_learn(void);
 
 /*
  * For a stack that a hook captured: returns the frame that is missing below the leaf, if the leaf called a function
  * that jumped to the hook. The frame is at the start of that function. 0: the leaf called the hook itself, or it is not
  * known. The result of each leaf is kept. Context: report; async-signal-safe.
  */
-dp_frame_id dp_called_tail(dp_frame_id leaf);
+dp_frame_id dp_symbols_called_tail(dp_frame_id leaf);

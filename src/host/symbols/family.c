@@ -39,7 +39,7 @@ struct line {
 };
 
 struct head {
-    struct dp_family_key key;
+    struct dp_symbols_family_key key;
     uint32_t n_bytes, n_lines;
 };
 
@@ -50,7 +50,7 @@ union entry {
 
 static struct shared *_Atomic shared; /* relaxed: set before a fork, in the thread that forks */
 
-void dp_family_fork_prepare(void)
+void dp_symbols_family_fork_prepare(void)
 {
     if (dp_load_relaxed(&shared))
         return;
@@ -59,17 +59,18 @@ void dp_family_fork_prepare(void)
         dp_mem_unmap(made, SHARED_BYTES);
 }
 
-bool dp_family_key(struct dp_family_key *key, const struct dp_frame *frame, unsigned source)
+bool dp_symbols_family_key(struct dp_symbols_family_key *key, const struct dp_frame *frame, unsigned source)
 {
     const struct dp_object *o = frame->object ? dp_object_get(frame->object) : NULL;
     if (!o || !o->build_id_bytes)
         return false;
-    *key = (struct dp_family_key){.place = frame->pc - o->bias, .source = source, .n_build_id = o->build_id_bytes};
+    *key =
+        (struct dp_symbols_family_key){.place = frame->pc - o->bias, .source = source, .n_build_id = o->build_id_bytes};
     memcpy(key->build_id, o->build_id, o->build_id_bytes);
     return true;
 }
 
-static uint32_t slot_of(const struct dp_family_key *key, unsigned probe)
+static uint32_t slot_of(const struct dp_symbols_family_key *key, unsigned probe)
 {
     return (uint32_t)(dp_hash_bytes(key, sizeof *key, 0) + probe) % WORDS;
 }
@@ -109,8 +110,8 @@ static int lines_of(const union entry *e, struct dp_symbol_line *lines, int max)
     return n;
 }
 
-int dp_family_find(const struct dp_family_key *key, struct dp_symbol_line *lines, int max,
-                   char text[DP_FAMILY_ENTRY_BYTES])
+int dp_symbols_family_find(const struct dp_symbols_family_key *key, struct dp_symbol_line *lines, int max,
+                           char text[DP_FAMILY_ENTRY_BYTES])
 {
     const struct shared *s = dp_load_relaxed(&shared);
     union entry *e = (union entry *)text;
@@ -137,7 +138,7 @@ static uint32_t append(union entry *e, size_t *n_bytes, const char *text)
     return (uint32_t)at;
 }
 
-void dp_family_put(const struct dp_family_key *key, const struct dp_symbol_line *lines, int n)
+void dp_symbols_family_put(const struct dp_symbols_family_key *key, const struct dp_symbol_line *lines, int n)
 {
     struct shared *s = dp_load_relaxed(&shared);
     union entry e = {.head = {.key = *key, .n_lines = (uint32_t)n}};

@@ -81,7 +81,7 @@ static ssize_t add_lines(char *chunk, size_t n_bytes)
     return !done && n_bytes == CHUNK_BYTES ? (ssize_t)n_bytes : (ssize_t)done;
 }
 
-void dp_generated_refresh(void)
+void dp_symbols_generated_refresh(void)
 {
     static DP_LARGE char chunk[CHUNK_BYTES + 1];
     off_t n_bytes;
@@ -122,7 +122,7 @@ static void describe(char *name, struct dp_symbol_line *line)
     line->start_line = strtoll(number + 1, NULL, 10);
 }
 
-bool dp_generated_find(uintptr_t pc, struct dp_symbol_line *line)
+bool dp_symbols_generated_find(uintptr_t pc, struct dp_symbol_line *line)
 {
     static DP_LARGE char name[NAME_BYTES];
     size_t i = map.pieces.n;
@@ -143,7 +143,7 @@ bool dp_generated_find(uintptr_t pc, struct dp_symbol_line *line)
     return found;
 }
 
-void dp_generated_abandon(void)
+void dp_symbols_generated_abandon(void)
 {
     memset(&map, 0, sizeof map);
 }

@@ -13,10 +13,10 @@
 #include <stdbool.h>
 
 /* Reads what was added to the map since the last call. */
-void dp_generated_refresh(void);
+void dp_symbols_generated_refresh(void);
 
 /* The name of the code at pc, valid until the next call. False: not known. */
-bool dp_generated_find(uintptr_t pc, struct dp_symbol_line *line);
+bool dp_symbols_generated_find(uintptr_t pc, struct dp_symbol_line *line);
 
 /* Forgets the map without reading it: for a forked child, whose map is another file. */
-void dp_generated_abandon(void);
+void dp_symbols_generated_abandon(void);

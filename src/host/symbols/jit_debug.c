@@ -120,7 +120,7 @@ static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 
 static bool has_descriptor(void)
 {
-    if (!jit.descriptor && !dp_symbol_loader_unusable()) {
+    if (!jit.descriptor && !dp_symbols_symbol_loader_unusable()) {
         uint64_t loaded = jit.loaded;
         dl_iterate_phdr(look, &loaded);
         jit.loaded = loaded;
@@ -226,7 +226,7 @@ static uint64_t follow(bool reads)
     return hash;
 }
 
-void dp_jit_debug_refresh(void)
+void dp_symbols_jit_debug_refresh(void)
 {
     if (!has_descriptor())
         return;
@@ -239,7 +239,7 @@ void dp_jit_debug_refresh(void)
     follow(true);
 }
 
-bool dp_jit_debug_find(uintptr_t pc, struct dp_symbol_line *line)
+bool dp_symbols_jit_debug_find(uintptr_t pc, struct dp_symbol_line *line)
 {
     for (size_t i = 0; i < jit.pieces.n; i++) {
         const struct piece *piece = &jit.pieces.at[i];
@@ -251,7 +251,7 @@ bool dp_jit_debug_find(uintptr_t pc, struct dp_symbol_line *line)
     return false;
 }
 
-void dp_jit_debug_abandon(void)
+void dp_symbols_jit_debug_abandon(void)
 {
     memset(&jit, 0, sizeof jit);
 }

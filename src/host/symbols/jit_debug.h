@@ -10,10 +10,10 @@
 #include <stdbool.h>
 
 /* Reads the compiler's list again if it has changed. */
-void dp_jit_debug_refresh(void);
+void dp_symbols_jit_debug_refresh(void);
 
 /* The name of the code at pc, valid until the next refresh. False: not known. */
-bool dp_jit_debug_find(uintptr_t pc, struct dp_symbol_line *line);
+bool dp_symbols_jit_debug_find(uintptr_t pc, struct dp_symbol_line *line);
 
 /* Forgets what was read: for a forked child. */
-void dp_jit_debug_abandon(void);
+void dp_symbols_jit_debug_abandon(void);

@@ -10,4 +10,4 @@
  * exists, and in a child forked by a process with other threads. Takes the loader's lock. Context: any place where
  * dlopen may be called.
  */
-void dp_loader_sync(void);
+void dp_symbols_loader_sync(void);

@@ -22,18 +22,18 @@
 #include <sys/stat.h>
 
 static struct {
-    DP_VEC(struct dp_mapping) known;
+    DP_VEC(struct dp_symbols_mapping) known;
     DP_VEC(uint32_t) by_frame; /* index + 1; 0: not asked yet */
-    struct dp_segments segments;
+    struct dp_symbols_segments segments;
     enum { OLD, INHERITED, FRESH } segments_are; /* FRESH: they were read in this report */
     bool learned;                                /* segments are good for children of process `epoch` */
     uint32_t epoch;
-    struct dp_names names;
+    struct dp_symbols_names names;
 } maps;
 
 static const char *keep(const char *text, size_t n_bytes)
 {
-    const char *kept = dp_names_keep(&maps.names, text, n_bytes);
+    const char *kept = dp_symbols_names_keep(&maps.names, text, n_bytes);
     return kept ? kept : "";
 }
 
@@ -48,27 +48,27 @@ static const char *keep_hex(const uint8_t *bytes, size_t n_bytes)
 }
 
 /* Reads /proc/self/maps at most once in a report. */
-static const struct dp_segment *segment_at(uintptr_t pc)
+static const struct dp_symbols_segment *segment_at(uintptr_t pc)
 {
-    const struct dp_segment *s = maps.segments_are != OLD ? dp_segments_find(&maps.segments, pc) : NULL;
+    const struct dp_symbols_segment *s = maps.segments_are != OLD ? dp_symbols_segments_find(&maps.segments, pc) : NULL;
     if (maps.segments_are == FRESH || (s && s->n_path))
         return s;
     maps.segments_are = FRESH;
-    dp_segments_read(&maps.segments);
-    return dp_segments_find(&maps.segments, pc);
+    dp_symbols_segments_read(&maps.segments);
+    return dp_symbols_segments_find(&maps.segments, pc);
 }
 
 /* Returns its index, or that of ANON if there is no room. */
-static uint32_t add(const struct dp_mapping *mapping)
+static uint32_t add(const struct dp_symbols_mapping *mapping)
 {
-    struct dp_mapping *kept = dp_vec_push(&maps.known);
+    struct dp_symbols_mapping *kept = dp_vec_push(&maps.known);
     if (!kept)
         return DP_MAPPING_ANON;
     *kept = *mapping;
     return (uint32_t)maps.known.n - 1;
 }
 
-static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
+static void from_segment(struct dp_symbols_mapping *m, const struct dp_symbols_segment *s)
 {
     m->start = s->start;
     m->limit = s->limit;
@@ -79,21 +79,21 @@ static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
  * Whether /proc/self/maps shows another library than the object: the object was closed and another one opened
  * meanwhile.
  */
-static bool is_another(const struct dp_segment *s, const char *file, const struct dp_object *o, uintptr_t pc)
+static bool is_another(const struct dp_symbols_segment *s, const char *file, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
-    struct dp_segment in_file;
-    return *name && strcmp(file, name) && o->build_id_bytes && !dp_segments_is_file(&maps.segments, s, name) &&
-           dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
+    struct dp_symbols_segment in_file;
+    return *name && strcmp(file, name) && o->build_id_bytes && !dp_symbols_segments_is_file(&maps.segments, s, name) &&
+           dp_symbols_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
 }
 
 /* Finds the object's segment at pc, from the best source available. */
-static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t pc)
+static void describe(struct dp_symbols_mapping *m, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
     m->bias = o->bias;
     m->build_id = keep_hex(o->build_id, o->build_id_bytes);
-    const struct dp_segment *s = segment_at(pc);
+    const struct dp_symbols_segment *s = segment_at(pc);
     if (s && s->n_path && s->start >= dp_page_floor(o->start) && s->start < o->end && !dp_load_relaxed(&o->retired)) {
         from_segment(m, s);
         m->file = keep(maps.segments.text.at + s->path, s->n_path);
@@ -105,8 +105,8 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
         name = exec ? exec : "";
     }
     m->file = keep(name, strlen(name));
-    struct dp_segment in_file;
-    if (*name == '/' && !dp_segment_of_file(name, o->build_id, o->build_id_bytes, o->bias, pc, &in_file)) {
+    struct dp_symbols_segment in_file;
+    if (*name == '/' && !dp_symbols_segment_of_file(name, o->build_id, o->build_id_bytes, o->bias, pc, &in_file)) {
         from_segment(m, &in_file);
         return;
     }
@@ -116,11 +116,11 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
 }
 
 /* Whether a segment of the object is mapped from the same file as s. */
-static bool is_from_file(const struct dp_object *o, const struct dp_segment *s)
+static bool is_from_file(const struct dp_object *o, const struct dp_symbols_segment *s)
 {
     for (size_t i = 0; i < maps.segments.n; i++) {
-        const struct dp_segment *other = &maps.segments.at[i];
-        if (other->limit > o->start && other->start < o->end && dp_segments_same_file(&maps.segments, s, other))
+        const struct dp_symbols_segment *other = &maps.segments.at[i];
+        if (other->limit > o->start && other->start < o->end && dp_symbols_segments_same_file(&maps.segments, s, other))
             return true;
     }
     return false;
@@ -128,7 +128,7 @@ static bool is_from_file(const struct dp_object *o, const struct dp_segment *s)
 
 /* The build-id of a segment that the loader does not know: a program may map its own code a second time, as V8 does
  * with its builtins. Then an object of the same file is loaded. */
-static const char *build_id_of_file(const struct dp_segment *s)
+static const char *build_id_of_file(const struct dp_symbols_segment *s)
 {
     uint32_t n = dp_objects_count();
     for (dp_object_id id = 1; id < n; id++) {
@@ -140,10 +140,10 @@ static const char *build_id_of_file(const struct dp_segment *s)
 }
 
 /* The bias of a segment that the loader does not know: offsets in a file are no addresses (V8's builtins in node). */
-static uintptr_t bias_of_file(const char *file, const struct dp_segment *s)
+static uintptr_t bias_of_file(const char *file, const struct dp_symbols_segment *s)
 {
     uintptr_t bias;
-    if (dp_segments_is_file(&maps.segments, s, file) && !dp_segment_bias(file, s, &bias))
+    if (dp_symbols_segments_is_file(&maps.segments, s, file) && !dp_symbols_segment_bias(file, s, &bias))
         return bias;
     return s->start - s->offset;
 }
@@ -151,16 +151,16 @@ static uintptr_t bias_of_file(const char *file, const struct dp_segment *s)
 static uint32_t find(dp_object_id object, uintptr_t pc)
 {
     for (size_t i = 0; i < maps.known.n; i++) {
-        const struct dp_mapping *m = &maps.known.at[i];
+        const struct dp_symbols_mapping *m = &maps.known.at[i];
         if (m->object == object && pc >= m->start && pc < m->limit)
             return (uint32_t)i;
     }
-    struct dp_mapping m = {.object = object, .build_id = ""};
+    struct dp_symbols_mapping m = {.object = object, .build_id = ""};
     if (object) {
         describe(&m, dp_object_get(object), pc);
         return add(&m);
     }
-    const struct dp_segment *s = segment_at(pc);
+    const struct dp_symbols_segment *s = segment_at(pc);
     if (!s || !s->n_path)
         return DP_MAPPING_ANON;
     from_segment(&m, s);
@@ -188,15 +188,15 @@ static const char *as_run(const char *file)
 /* The main program always comes first: pprof takes mapping[0] for it. */
 static void init(void)
 {
-    static const struct dp_mapping anon = {.limit = 0, .file = "[anon]", .build_id = ""};
+    static const struct dp_symbols_mapping anon = {.limit = 0, .file = "[anon]", .build_id = ""};
     uintptr_t entry = getauxval(AT_ENTRY);
     dp_frame_id id = dp_frame_intern(entry);
-    struct dp_mapping main = {.build_id = "", .file = ""};
+    struct dp_symbols_mapping main = {.build_id = "", .file = ""};
     if (id && dp_frame_get(id)->object) {
         main.object = dp_frame_get(id)->object;
         describe(&main, dp_object_get(main.object), entry);
     } else {
-        const struct dp_segment *s = segment_at(entry);
+        const struct dp_symbols_segment *s = segment_at(entry);
         if (s) {
             from_segment(&main, s);
             main.file = keep(maps.segments.text.at + s->path, s->n_path);
@@ -209,7 +209,7 @@ static void init(void)
     add(&anon);
 }
 
-int dp_maps_begin(void)
+int dp_symbols_maps_begin(void)
 {
     maps.segments_are = maps.learned && maps.epoch != dp_epoch() ? INHERITED : OLD;
     if (maps.known.n)
@@ -217,7 +217,7 @@ int dp_maps_begin(void)
     return dp_vec_room(&maps.known, 64) ? (init(), 0) : -ENOMEM;
 }
 
-uint32_t dp_maps_find(dp_frame_id id)
+uint32_t dp_symbols_maps_find(dp_frame_id id)
 {
     if (id < maps.by_frame.n && maps.by_frame.at[id])
         return maps.by_frame.at[id] - 1;
@@ -231,23 +231,23 @@ uint32_t dp_maps_find(dp_frame_id id)
     return index;
 }
 
-uint32_t dp_maps_count(void)
+uint32_t dp_symbols_maps_count(void)
 {
     return (uint32_t)maps.known.n;
 }
 
-struct dp_mapping dp_maps_get(uint32_t index)
+struct dp_symbols_mapping dp_symbols_maps_get(uint32_t index)
 {
     return maps.known.at[index];
 }
 
-void dp_maps_learn(void)
+void dp_symbols_maps_learn(void)
 {
-    maps.learned = !dp_segments_read(&maps.segments);
+    maps.learned = !dp_symbols_segments_read(&maps.segments);
     maps.epoch = dp_epoch();
 }
 
-void dp_maps_abandon(void)
+void dp_symbols_maps_abandon(void)
 {
     memset(&maps, 0, sizeof maps);
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* One executable segment of one object. Strings live for ever. */
-struct dp_mapping {
+struct dp_symbols_mapping {
     dp_object_id object;
     uintptr_t start, limit, offset, bias;
     const char *file;     /* as /proc/self/maps names it, without " (deleted)"; the link that the program was run by */
@@ -25,17 +25,17 @@ struct dp_mapping {
 enum { DP_MAPPING_MAIN, DP_MAPPING_ANON };
 
 /* At the start of a report: allows reading /proc/self/maps again, if a frame needs it. -ENOMEM. */
-int dp_maps_begin(void);
+int dp_symbols_maps_begin(void);
 
-/* The mapping of a code frame, an index below dp_maps_count. Never fails: at worst it is DP_MAPPING_ANON. */
-uint32_t dp_maps_find(dp_frame_id id);
+/* The mapping of a code frame, an index below dp_symbols_maps_count. Never fails: at worst it is DP_MAPPING_ANON. */
+uint32_t dp_symbols_maps_find(dp_frame_id id);
 
-uint32_t dp_maps_count(void);
-struct dp_mapping dp_maps_get(uint32_t index);
+uint32_t dp_symbols_maps_count(void);
+struct dp_symbols_mapping dp_symbols_maps_get(uint32_t index);
 
 /* Reads /proc/self/maps for children that will be forked: they read it only for what is not in it. Async-signal-safe.
  */
-void dp_maps_learn(void);
+void dp_symbols_maps_learn(void);
 
 /* Drops everything without reading it: for a forked child whose parent was changing it. */
-void dp_maps_abandon(void);
+void dp_symbols_maps_abandon(void);

@@ -14,12 +14,13 @@
 #define FIRST_CHUNK ((size_t)8 << 10)
 #define CHUNK       ((size_t)64 << 10)
 
-static bool is(const struct dp_name *name, const char *text, size_t n_bytes, uint32_t hash)
+static bool is(const struct dp_symbols_name *name, const char *text, size_t n_bytes, uint32_t hash)
 {
     return name->hash == hash && name->n_bytes == n_bytes && !memcmp(name->text, text, n_bytes);
 }
 
-static struct dp_name **slot_of(const struct dp_names *set, const char *text, size_t n_bytes, uint32_t hash)
+static struct dp_symbols_name **slot_of(const struct dp_symbols_names *set, const char *text, size_t n_bytes,
+                                        uint32_t hash)
 {
     size_t i = hash & (set->n_slots - 1);
     while (set->slots[i] && !is(set->slots[i], text, n_bytes, hash))
@@ -27,13 +28,13 @@ static struct dp_name **slot_of(const struct dp_names *set, const char *text, si
     return &set->slots[i];
 }
 
-static int grow(struct dp_names *set)
+static int grow(struct dp_symbols_names *set)
 {
     size_t n_slots = set->n_slots ? set->n_slots * 2 : 512;
-    struct dp_name **slots = dp_mem_map(n_slots * sizeof *slots);
+    struct dp_symbols_name **slots = dp_mem_map(n_slots * sizeof *slots);
     if (!slots)
         return -1;
-    struct dp_names old = *set;
+    struct dp_symbols_names old = *set;
     set->slots = slots;
     set->n_slots = n_slots;
     for (size_t i = 0; i < old.n_slots; i++)
@@ -43,9 +44,9 @@ static int grow(struct dp_names *set)
     return 0;
 }
 
-static void *carve(struct dp_names *set, size_t n_bytes)
+static void *carve(struct dp_symbols_names *set, size_t n_bytes)
 {
-    n_bytes = (n_bytes + _Alignof(struct dp_name) - 1) & ~(_Alignof(struct dp_name) - 1);
+    n_bytes = (n_bytes + _Alignof(struct dp_symbols_name) - 1) & ~(_Alignof(struct dp_symbols_name) - 1);
     if (n_bytes > set->size - set->used) {
         size_t size = set->size ? CHUNK : FIRST_CHUNK;
         if (size < n_bytes)
@@ -62,16 +63,16 @@ static void *carve(struct dp_names *set, size_t n_bytes)
     return p;
 }
 
-const char *dp_names_keep(struct dp_names *set, const char *text, size_t n_bytes)
+const char *dp_symbols_names_keep(struct dp_symbols_names *set, const char *text, size_t n_bytes)
 {
     if (set->n * 2 >= set->n_slots && grow(set))
         return NULL;
     n_bytes = strnlen(text, n_bytes);
     uint32_t hash = dp_strings_hash(text, n_bytes);
-    struct dp_name **slot = slot_of(set, text, n_bytes, hash);
+    struct dp_symbols_name **slot = slot_of(set, text, n_bytes, hash);
     if (*slot)
         return (*slot)->text;
-    struct dp_name *name = n_bytes < UINT32_MAX ? carve(set, sizeof *name + n_bytes + 1) : NULL;
+    struct dp_symbols_name *name = n_bytes < UINT32_MAX ? carve(set, sizeof *name + n_bytes + 1) : NULL;
     if (!name)
         return NULL;
     set->n++;

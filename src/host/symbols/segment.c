@@ -21,7 +21,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static int read_all(int fd, struct dp_segments *s)
+static int read_all(int fd, struct dp_symbols_segments *s)
 {
     for (;;) {
         char *room = dp_vec_room(&s->text, (size_t)64 << 10);
@@ -49,7 +49,7 @@ static const char *hex(const char *p, uintptr_t *value)
 }
 
 /* "start-limit perms offset dev inode   path"; 1: an executable segment. */
-static int parse(const char *text, const char *p, const char *end, struct dp_segment *out)
+static int parse(const char *text, const char *p, const char *end, struct dp_symbols_segment *out)
 {
     p = hex(p, &out->start);
     p = hex(p + 1, &out->limit);
@@ -76,14 +76,14 @@ static int parse(const char *text, const char *p, const char *end, struct dp_seg
     return 1;
 }
 
-static int parse_all(struct dp_segments *s)
+static int parse_all(struct dp_symbols_segments *s)
 {
     const char *p = s->text.at, *end = p + s->text.n;
     while (p < end) {
         const char *line_end = memchr(p, '\n', (size_t)(end - p));
         if (!line_end)
             break;
-        struct dp_segment found, *kept;
+        struct dp_symbols_segment found, *kept;
         if (parse(s->text.at, p, line_end, &found)) {
             if (!(kept = dp_vec_push(s)))
                 return -ENOMEM;
@@ -94,7 +94,7 @@ static int parse_all(struct dp_segments *s)
     return 0;
 }
 
-int dp_segments_read(struct dp_segments *s)
+int dp_symbols_segments_read(struct dp_symbols_segments *s)
 {
     int saved = errno, fd = dp_process_open("maps"), err = fd < 0 ? -errno : 0;
     dp_vec_clear(s);
@@ -111,13 +111,13 @@ int dp_segments_read(struct dp_segments *s)
     return err;
 }
 
-void dp_segments_fini(struct dp_segments *s)
+void dp_symbols_segments_fini(struct dp_symbols_segments *s)
 {
     dp_vec_fini(&s->text);
     dp_vec_fini(s);
 }
 
-const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t address)
+const struct dp_symbols_segment *dp_symbols_segments_find(const struct dp_symbols_segments *s, uintptr_t address)
 {
     size_t lo = 0, hi = s->n;
     while (lo < hi) {
@@ -130,12 +130,14 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t
     return lo < s->n && s->at[lo].start <= address ? &s->at[lo] : NULL;
 }
 
-bool dp_segments_same_file(const struct dp_segments *s, const struct dp_segment *a, const struct dp_segment *b)
+bool dp_symbols_segments_same_file(const struct dp_symbols_segments *s, const struct dp_symbols_segment *a,
+                                   const struct dp_symbols_segment *b)
 {
     return a->n_path && a->n_file == b->n_file && !memcmp(s->text.at + a->file, s->text.at + b->file, a->n_file);
 }
 
-bool dp_segments_is_file(const struct dp_segments *segments, const struct dp_segment *s, const char *path)
+bool dp_symbols_segments_is_file(const struct dp_symbols_segments *segments, const struct dp_symbols_segment *s,
+                                 const char *path)
 {
     struct stat st;
     char file[64];
@@ -172,7 +174,8 @@ static bool has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id,
     return false;
 }
 
-static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr, struct dp_segment *out)
+static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr,
+                        struct dp_symbols_segment *out)
 {
     ElfW(Phdr) ph[DP_ELF_HEADERS_MAX];
     size_t n = dp_elf_read_headers(fd, ph);
@@ -192,8 +195,8 @@ static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uint
     return same ? err : -ESTALE;
 }
 
-int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias, uintptr_t address,
-                       struct dp_segment *segment)
+int dp_symbols_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias,
+                               uintptr_t address, struct dp_symbols_segment *segment)
 {
     int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = fd < 0 ? -errno : 0;
     if (fd >= 0) {
@@ -206,7 +209,7 @@ int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build
     return err;
 }
 
-int dp_segment_bias(const char *path, const struct dp_segment *segment, uintptr_t *bias)
+int dp_symbols_segment_bias(const char *path, const struct dp_symbols_segment *segment, uintptr_t *bias)
 {
     ElfW(Phdr) ph[DP_ELF_HEADERS_MAX];
     int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = fd < 0 ? -errno : -ENOENT;

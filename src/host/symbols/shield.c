@@ -21,7 +21,7 @@ static struct {
     jmp_buf before;
 } shield;
 
-bool dp_shield_call(void (*fn)(void *ctx), void *ctx)
+bool dp_symbols_shield_call(void (*fn)(void *ctx), void *ctx)
 {
     bool done = _setjmp(shield.before) == 0;
     if (done) {
@@ -34,7 +34,7 @@ bool dp_shield_call(void (*fn)(void *ctx), void *ctx)
     return done;
 }
 
-bool dp_shield_is_inside(void)
+bool dp_symbols_shield_is_inside(void)
 {
     return dp_load_relaxed(&shield.thread) == (const void *)&deltaprof_thread;
 }
@@ -50,15 +50,15 @@ static bool reads_files(uintptr_t pc)
     return reads;
 }
 
-void dp_shield_crashed(uintptr_t pc, const sigset_t *mask)
+void dp_symbols_shield_crashed(uintptr_t pc, const sigset_t *mask)
 {
-    if (!dp_shield_is_inside() || !reads_files(pc))
+    if (!dp_symbols_shield_is_inside() || !reads_files(pc))
         return;
     pthread_sigmask(SIG_SETMASK, mask, NULL);
     _longjmp(shield.before, 1);
 }
 
-const char *dp_shield_file_at(uintptr_t *pc)
+const char *dp_symbols_shield_file_at(uintptr_t *pc)
 {
     struct dp_loaded loaded;
     if (!dp_loader_find(*pc, &loaded) || !loaded.name)
@@ -67,7 +67,7 @@ const char *dp_shield_file_at(uintptr_t *pc)
     return loaded.name;
 }
 
-DP_IN_CHILD void dp_shield_fork_child(void)
+DP_IN_CHILD void dp_symbols_shield_fork_child(void)
 {
     dp_store_relaxed(&shield.thread, NULL);
 }

@@ -37,13 +37,13 @@ static _Atomic bool crashed[DP_SYMBOL_SOURCES]; /* a call of the module crashed:
 enum { GENERATED = DP_SYMBOL_SOURCES };
 
 static struct {
-    DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES + 1]; /* NULL: not asked yet */
-    struct dp_names names;
+    DP_VEC(const struct dp_symbols_symbol *) by_frame[DP_SYMBOL_SOURCES + 1]; /* NULL: not asked yet */
+    struct dp_symbols_names names;
     char *chunk; /* symbols are allocated from it */
     size_t left;
 } symbols;
 
-static const struct dp_symbol unknown = {0};
+static const struct dp_symbols_symbol unknown = {0};
 static bool loader_unusable; /* a child forked from a process with threads: the loader may be locked for ever */
 /* other threads existed when the last fork began; in the child glibc may not know that any more */
 static bool threaded;
@@ -72,7 +72,7 @@ static bool load(int source, const char *what_is_missing)
     return open;
 }
 
-void dp_symbol_load(enum dp_symbolize how)
+void dp_symbols_symbol_load(enum dp_symbolize how)
 {
     if (loader_unusable || how == DP_SYMBOLIZE_NONE)
         return;
@@ -81,7 +81,7 @@ void dp_symbol_load(enum dp_symbolize how)
     load(DP_SYMBOL_BY_SYMBOLS, "functions are not named");
 }
 
-void dp_symbol_close(struct dp_symbol_files *files)
+void dp_symbols_symbol_close(struct dp_symbol_files *files)
 {
     int64_t kept = deltaprof_guard_enter();
     for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
@@ -96,9 +96,9 @@ void dp_symbol_close(struct dp_symbol_files *files)
 
 /* ---- the cache -------------------------------------------------------------------------------------------------- */
 
-static struct dp_symbol *carve(int n_lines)
+static struct dp_symbols_symbol *carve(int n_lines)
 {
-    struct dp_symbol *symbol;
+    struct dp_symbols_symbol *symbol;
     size_t n_bytes = sizeof *symbol + (size_t)n_lines * sizeof *symbol->lines;
     if (n_bytes > symbols.left) {
         symbols.left = (size_t)(symbols.chunk ? 64 : 8) << 10; /* many processes name few functions */
@@ -108,7 +108,7 @@ static struct dp_symbol *carve(int n_lines)
     }
     if (n_bytes > symbols.left)
         return NULL;
-    symbol = (struct dp_symbol *)symbols.chunk;
+    symbol = (struct dp_symbols_symbol *)symbols.chunk;
     symbols.chunk += n_bytes;
     symbols.left -= n_bytes;
     return symbol;
@@ -116,19 +116,20 @@ static struct dp_symbol *carve(int n_lines)
 
 static const char *keep(const char *text)
 {
-    return text ? dp_names_keep(&symbols.names, text, strlen(text)) : NULL;
+    return text ? dp_symbols_names_keep(&symbols.names, text, strlen(text)) : NULL;
 }
 
-static const struct dp_symbol_function *keep_function(const struct dp_symbol_line *line)
+static const struct dp_symbols_symbol_function *keep_function(const struct dp_symbol_line *line)
 {
-    struct dp_symbol_function f = {.name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
+    struct dp_symbols_symbol_function f = {
+        .name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
     f.system_name = line->system_name ? keep(line->system_name) : f.name;
-    return f.name && f.system_name ? dp_symbol_functions_keep(&f) : NULL;
+    return f.name && f.system_name ? dp_symbols_symbol_functions_keep(&f) : NULL;
 }
 
-static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
+static const struct dp_symbols_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
 {
-    struct dp_symbol *symbol = n > 0 ? carve(n) : NULL;
+    struct dp_symbols_symbol *symbol = n > 0 ? carve(n) : NULL;
     if (!symbol)
         return &unknown;
     symbol->n_lines = n;
@@ -147,7 +148,7 @@ static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, in
  * The link in /proc to the mapped file itself: it works if the path was removed or replaced. The kernel may refuse
  * access.
  */
-static void map_files_link(char *text, const struct dp_mapping *m)
+static void map_files_link(char *text, const struct dp_symbols_mapping *m)
 {
     text = stpcpy(text, "/proc/self/map_files/");
     uintptr_t ends[2] = {m->start, m->limit};
@@ -161,7 +162,7 @@ static void map_files_link(char *text, const struct dp_mapping *m)
     }
 }
 
-static int open_file(int source, void *session, const struct dp_mapping *m)
+static int open_file(int source, void *session, const struct dp_symbols_mapping *m)
 {
     const struct dp_symbolize_ops *ops = opened(source);
     const struct dp_object *o = m->object ? dp_object_get(m->object) : NULL;
@@ -196,7 +197,7 @@ static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
     }
     int *handle = &s->handles.at[index];
     if (!*handle) {
-        struct dp_mapping m = dp_maps_get(index);
+        struct dp_symbols_mapping m = dp_symbols_maps_get(index);
         int got = open_file(source, s->session, &m);
         *handle = got < 0 ? got : got + 1;
     }
@@ -223,30 +224,30 @@ static void call_module(void *ctx)
 
 static void give_module_up(int source, uint32_t index)
 {
-    struct dp_mapping m = dp_maps_get(index);
+    struct dp_symbols_mapping m = dp_symbols_maps_get(index);
     dp_store_relaxed(&crashed[source], true);
     dp_log(DP_LOG_ERROR, "module %s: its library crashed while it read the symbols of %s; it is not used any more",
            modules[source].name, m.file);
 }
 
-static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uint32_t frame, uintptr_t pc,
-                                   uint32_t index)
+static const struct dp_symbols_symbol *ask(struct dp_symbol_files *files, int source, uint32_t frame, uintptr_t pc,
+                                           uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
     struct question q = {.files = files, .source = source, .index = index, .pc = pc, .lines = lines};
-    struct dp_family_key key;
+    struct dp_symbols_family_key key;
     int64_t kept = deltaprof_guard_enter();
-    bool answered = dp_shield_call(call_module, &q);
-    const struct dp_symbol *symbol = answered ? keep_lines(lines, q.n) : &unknown;
+    bool answered = dp_symbols_shield_call(call_module, &q);
+    const struct dp_symbols_symbol *symbol = answered ? keep_lines(lines, q.n) : &unknown;
     if (!answered)
         give_module_up(source, index);
-    else if (q.handle >= 0 && q.n >= 0 && dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
-        dp_family_put(&key, lines, q.n);
+    else if (q.handle >= 0 && q.n >= 0 && dp_symbols_family_key(&key, dp_frame_get(frame), (unsigned)source))
+        dp_symbols_family_put(&key, lines, q.n);
     deltaprof_guard_exit(kept);
     return symbol;
 }
 
-static void remember(int source, uint32_t frame, const struct dp_symbol *symbol)
+static void remember(int source, uint32_t frame, const struct dp_symbols_symbol *symbol)
 {
     __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
     size_t want = (size_t)frame + 1;
@@ -262,15 +263,16 @@ static int source_of(enum dp_symbolize how)
 }
 
 /* Looks in the cache, then among the names shared with the family. NULL: not known without reading a file. */
-static const struct dp_symbol *cached(int source, uint32_t frame)
+static const struct dp_symbols_symbol *cached(int source, uint32_t frame)
 {
-    const struct dp_symbol *symbol = frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
+    const struct dp_symbols_symbol *symbol =
+        frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
     struct dp_symbol_line lines[LINES_MAX];
     _Alignas(8) char text[DP_FAMILY_ENTRY_BYTES];
-    struct dp_family_key key;
-    if (symbol || !dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
+    struct dp_symbols_family_key key;
+    if (symbol || !dp_symbols_family_key(&key, dp_frame_get(frame), (unsigned)source))
         return symbol;
-    int n = dp_family_find(&key, lines, LINES_MAX, text);
+    int n = dp_symbols_family_find(&key, lines, LINES_MAX, text);
     if (n < 0)
         return NULL;
     symbol = keep_lines(lines, n);
@@ -279,27 +281,27 @@ static const struct dp_symbol *cached(int source, uint32_t frame)
 }
 
 /* The name of code that was made at run time, kept as it was when the frame was first named. */
-static const struct dp_symbol *generated(uint32_t frame)
+static const struct dp_symbols_symbol *generated(uint32_t frame)
 {
-    const struct dp_symbol *symbol =
+    const struct dp_symbols_symbol *symbol =
         frame < symbols.by_frame[GENERATED].n ? symbols.by_frame[GENERATED].at[frame] : NULL;
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
 /* The compiler's map and its list for debuggers grow: what is not named yet is asked for again in each report. */
-static const struct dp_symbol *find_generated(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc)
+static const struct dp_symbols_symbol *find_generated(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc)
 {
     struct dp_symbol_line line;
-    const struct dp_symbol *symbol = generated(frame);
+    const struct dp_symbols_symbol *symbol = generated(frame);
     if (symbol)
         return symbol;
     int64_t kept = deltaprof_guard_enter();
     if (!files->generated) {
-        dp_generated_refresh();
-        dp_jit_debug_refresh();
+        dp_symbols_generated_refresh();
+        dp_symbols_jit_debug_refresh();
     }
     files->generated = true;
-    bool found = dp_generated_find(pc, &line) || dp_jit_debug_find(pc, &line);
+    bool found = dp_symbols_generated_find(pc, &line) || dp_symbols_jit_debug_find(pc, &line);
     symbol = found ? keep_lines(&line, 1) : NULL;
     deltaprof_guard_exit(kept);
     if (!found)
@@ -308,7 +310,8 @@ static const struct dp_symbol *find_generated(struct dp_symbol_files *files, uin
     return symbol->n_lines ? symbol : NULL;
 }
 
-const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed)
+const struct dp_symbols_symbol *dp_symbols_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how,
+                                                         bool *missed)
 {
     *missed = false;
     if (how == DP_SYMBOLIZE_NONE)
@@ -316,22 +319,22 @@ const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp
     if (index == DP_MAPPING_ANON)
         return generated(frame);
     /* Another process may have the module that this one lacks. */
-    const struct dp_symbol *symbol = how == DP_SYMBOLIZE_LINES ? cached(DP_SYMBOL_BY_LINES, frame) : NULL;
+    const struct dp_symbols_symbol *symbol = how == DP_SYMBOLIZE_LINES ? cached(DP_SYMBOL_BY_LINES, frame) : NULL;
     if (!symbol)
         symbol = cached(DP_SYMBOL_BY_SYMBOLS, frame);
     *missed = !symbol;
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
-const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, uint32_t index,
-                                       enum dp_symbolize how)
+const struct dp_symbols_symbol *dp_symbols_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc,
+                                                       uint32_t index, enum dp_symbolize how)
 {
     if (how == DP_SYMBOLIZE_NONE)
         return NULL;
     if (index == DP_MAPPING_ANON)
         return find_generated(files, frame, pc);
     int source = source_of(how);
-    const struct dp_symbol *symbol = cached(source, frame);
+    const struct dp_symbols_symbol *symbol = cached(source, frame);
     if (!symbol) {
         if (!opened(source))
             return NULL;
@@ -341,39 +344,39 @@ const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t f
     return symbol->n_lines ? symbol : NULL;
 }
 
-void dp_symbol_abandon(void)
+void dp_symbols_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
-    dp_symbol_functions_abandon();
-    dp_generated_abandon();
-    dp_jit_debug_abandon();
+    dp_symbols_symbol_functions_abandon();
+    dp_symbols_generated_abandon();
+    dp_symbols_jit_debug_abandon();
 }
 
-void dp_symbol_fork_prepare(void)
+void dp_symbols_symbol_fork_prepare(void)
 {
     threaded = !__libc_single_threaded;
-    dp_family_fork_prepare();
+    dp_symbols_family_fork_prepare();
 }
 
-DP_IN_CHILD void dp_symbol_fork_child(void)
+DP_IN_CHILD void dp_symbols_symbol_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
-    dp_shield_fork_child();
+    dp_symbols_shield_fork_child();
 }
 
-uint64_t dp_symbol_answers(enum dp_symbolize how)
+uint64_t dp_symbols_symbol_answers(enum dp_symbolize how)
 {
     uint64_t source = how == DP_SYMBOLIZE_NONE ? DP_SYMBOL_SOURCES : (uint64_t)source_of(how);
     bool answers = how != DP_SYMBOLIZE_NONE && opened((int)source);
     return (uint64_t)dp_epoch() << 8 | source << 4 | (uint64_t)how << 2 | (uint64_t)answers << 1 | 1;
 }
 
-bool dp_symbol_can_ask(enum dp_symbolize how)
+bool dp_symbols_symbol_can_ask(enum dp_symbolize how)
 {
     return how != DP_SYMBOLIZE_NONE && (!loader_unusable || opened(source_of(how)));
 }
 
-bool dp_symbol_loader_unusable(void)
+bool dp_symbols_symbol_loader_unusable(void)
 {
     return loader_unusable;
 }

@@ -23,8 +23,8 @@ int dp_symbols_lock(bool wait)
     if (taken < 0)
         return taken;
     if (taken == 1) {
-        dp_maps_abandon();
-        dp_symbol_abandon();
+        dp_symbols_maps_abandon();
+        dp_symbols_symbol_abandon();
     }
     dp_store_relaxed(&holder, &deltaprof_thread);
     return 0;
@@ -48,7 +48,7 @@ void dp_symbols_unlock(void)
 
 bool dp_symbols_unlock_crashed(void)
 {
-    if (!dp_shield_is_inside())
+    if (!dp_symbols_shield_is_inside())
         return false;
     dp_symbols_unlock();
     return true;

@@ -87,7 +87,7 @@ static void the_main_program_has_its_name_and_others_get_theirs_from_a_report(vo
     const struct dp_object *libc = dp_object_get(id);
     assert_true(id != 0 && libc->n_fdes > 1000);
     assert_string_equal(dp_object_name(libc), "?");
-    dp_loader_sync();
+    dp_symbols_loader_sync();
     assert_non_null(strstr(dp_object_name(libc), "libc.so"));
     assert_int_equal(dp_object_find((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version")), id);
 }

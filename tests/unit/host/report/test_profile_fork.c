@@ -162,12 +162,12 @@ static void a_sink_that_forks_ends_the_write_in_the_child_only(void **state)
 static void the_parent_knows_the_hooks_object_before_a_fork(void **state)
 {
     uintptr_t hook = (uintptr_t)_cmocka_run_group_tests; /* in a library of its own, in no stack of these tests */
-    dp_called_hooks_at(hook);
+    dp_symbols_called_hooks_at(hook);
     uint32_t n_objects = dp_objects_count();
     dp_report_learn_for_children();
     assert_int_equal(dp_objects_count(), n_objects + 1);
     assert_int_equal(dp_object_find(hook), n_objects);
-    dp_called_hooks_at(0);
+    dp_symbols_called_hooks_at(0);
 }
 
 int main(void)

@@ -17,25 +17,25 @@
 static _Alignas(8) char text[DP_FAMILY_ENTRY_BYTES];
 static struct dp_symbol_line found[64];
 
-static struct dp_family_key key_of(uint64_t place)
+static struct dp_symbols_family_key key_of(uint64_t place)
 {
-    struct dp_family_key key = {.place = place, .n_build_id = 20};
+    struct dp_symbols_family_key key = {.place = place, .n_build_id = 20};
     memset(key.build_id, 7, 20);
     return key;
 }
 
 static int find(uint64_t place)
 {
-    struct dp_family_key key = key_of(place);
-    return dp_family_find(&key, found, 64, text);
+    struct dp_symbols_family_key key = key_of(place);
+    return dp_symbols_family_find(&key, found, 64, text);
 }
 
 static void put(uint64_t place, const char *name, const char *file)
 {
-    struct dp_family_key key = key_of(place);
+    struct dp_symbols_family_key key = key_of(place);
     struct dp_symbol_line lines[] = {{.name = name, .system_name = "_Z", .file = file, .line = 3, .start_line = 2},
                                      {.name = "outer"}};
-    dp_family_put(&key, lines, 2);
+    dp_symbols_family_put(&key, lines, 2);
 }
 
 static int setup(void **state)
@@ -44,7 +44,7 @@ static int setup(void **state)
     put(1, "too early", NULL); /* there is no shared memory yet */
     if (find(1) != -ENOENT)
         return -1;
-    dp_family_fork_prepare();
+    dp_symbols_family_fork_prepare();
     return 0;
 }
 
@@ -53,8 +53,8 @@ static void what_one_process_entered_another_finds(void **state)
     pid_t pid = fork();
     if (!pid) {
         put(100, "f", "f.c");
-        struct dp_family_key key = key_of(101);
-        dp_family_put(&key, NULL, 0); /* known to have no name */
+        struct dp_symbols_family_key key = key_of(101);
+        dp_symbols_family_put(&key, NULL, 0); /* known to have no name */
         _exit(0);
     }
     int status;
@@ -73,12 +73,12 @@ static void what_one_process_entered_another_finds(void **state)
 static void a_place_is_one_of_a_file_and_a_source(void **state)
 {
     put(200, "f", NULL);
-    struct dp_family_key key = key_of(200);
+    struct dp_symbols_family_key key = key_of(200);
     key.build_id[19] = 8;
-    assert_int_equal(dp_family_find(&key, found, 64, text), -ENOENT);
+    assert_int_equal(dp_symbols_family_find(&key, found, 64, text), -ENOENT);
     key = key_of(200);
     key.source = 1;
-    assert_int_equal(dp_family_find(&key, found, 64, text), -ENOENT);
+    assert_int_equal(dp_symbols_family_find(&key, found, 64, text), -ENOENT);
     assert_int_equal(find(201), -ENOENT);
     assert_int_equal(find(200), 2);
 }
