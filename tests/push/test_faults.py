@@ -93,12 +93,12 @@ class Faults(Pushing):
                 bodies.append(f.read())
         with Receiver() as receiver:
             receiver.fails = lambda body: any(poison in body for poison in bodies)
-            said = self.push(receiver.url('pprof'), '--wait', '30s', status=1)  # set aside after 15 and 7.5 s
+            said = self.push(receiver.url('pprof'), '--wait', '12s', status=1)  # set aside after 6 and 3 s
             for name in poisons:
                 self.assertEqual(len(re.findall(name + ': set aside', said)), 1, said)
             self.assertIn('4 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 2 waiting', said)
             receiver.fails = None
-            self.assertEqual(self.push(receiver.url('pprof')), '')
+            self.assertEqual(self.push(receiver.url('pprof'), '--wait', '8s'), '')  # tried again after 4 s
             self.assertEqual(len(receiver.taken), 6)
 
     def test_a_directory_that_fails_leaves_turns_to_the_others(self):
@@ -110,7 +110,7 @@ class Faults(Pushing):
             good = f.read()
         with Receiver() as receiver:
             receiver.fails = lambda body: good not in body
-            done = subprocess.run([DELTAPROF, 'push', failing, self.dir, '--to', receiver.url('pprof'), '--once', '--wait', '10s'], text=True, capture_output=True,
+            done = subprocess.run([DELTAPROF, 'push', failing, self.dir, '--to', receiver.url('pprof'), '--once', '--wait', '5s'], text=True, capture_output=True,
                                   env=self.environment())
             self.assertIn('1 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 4 waiting', done.stderr)
 

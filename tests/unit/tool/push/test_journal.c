@@ -83,8 +83,8 @@ static const char *state_of(const struct dp_push_journal *j)
     static char texts[2][1 << 20];
     static int turn;
     char *text = texts[turn++ % 2], *at = text;
-    at += sprintf(at, "%s %d %d %d %d ", j->target, (int)j->counts[0], (int)j->counts[1], (int)j->counts[2],
-                  (int)j->counts[3]);
+    at += sprintf(at, "%s %d %d %d %d seen %llu ", j->target, (int)j->counts[0], (int)j->counts[1], (int)j->counts[2],
+                  (int)j->counts[3], dp_push_journal_seen(j, 99));
     at = j->unit.n_files ? say_unit(at, &j->unit) : at;
     for (size_t i = 0; i < j->aside.n; i++) {
         const struct dp_push_aside *a = &j->aside.at[i];
@@ -146,6 +146,21 @@ static void a_deleted_file_counts_once_and_is_not_set_aside_any_more(void **stat
         assert_int_equal(dp_push_journal_gone(&journal, key_of(1)), 0);
     assert_true(journal.counts[DP_PUSH_GONE] == 1 && !journal.aside.n);
     reopen();
+}
+
+/* Files 6 to 8 were never seen: the next one that is missed has a higher number. */
+static void missed_files_are_counted_once(void **state)
+{
+    (void)state;
+    begin_unit(5, 1);
+    assert_int_equal(dp_push_journal_done(&journal, DP_PUSH_ACCEPTED), 0);
+    assert_int_equal(dp_push_journal_seen(&journal, 99), 5);
+    assert_int_equal(dp_push_journal_missed(&journal, 99, 9, 3), 0);
+    assert_int_equal(dp_push_journal_seen(&journal, 99), 8);
+    assert_int_equal(dp_push_journal_seen(&journal, 98), 0);
+    assert_int_equal(journal.counts[DP_PUSH_GONE], 3);
+    reopen();
+    assert_int_equal(dp_push_journal_seen(&journal, 99), 8);
 }
 
 static bool only_7(void *ctx, const char *key)
@@ -267,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_unit_that_is_set_aside_keeps_its_parts, begin_test, end_test),
         cmocka_unit_test_setup_teardown(a_deleted_file_counts_once_and_is_not_set_aside_any_more, begin_test, end_test),
+        cmocka_unit_test_setup_teardown(missed_files_are_counted_once, begin_test, end_test),
         cmocka_unit_test_setup_teardown(a_compacted_journal_has_the_units_that_are_set_aside, begin_test, end_test),
         cmocka_unit_test_setup_teardown(the_next_pusher_has_the_state_of_the_last_one, begin_test, end_test),
         cmocka_unit_test_setup_teardown(a_name_may_have_a_line_end, begin_test, end_test),
