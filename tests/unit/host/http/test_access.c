@@ -77,6 +77,23 @@ static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
     assert_int_equal(check(NULL, "Bearer another"), 503);
 }
 
+static void a_token_of_511_bytes_is_read_and_a_longer_one_is_none(void **state)
+{
+    char path[64], text[513], header[600];
+    snprintf(path, sizeof path, "/tmp/deltaprof-token-long-%d", (int)getpid());
+    memset(text, 'k', sizeof text);
+    for (int n_bytes = 510; n_bytes <= 512; n_bytes++) {
+        text[n_bytes] = 0;
+        write_token(path, text);
+        dp_access_init(path, true);
+        snprintf(header, sizeof header, "Bearer %s", text);
+        assert_int_equal(check(NULL, header), n_bytes < 512 ? 200 : 503);
+        assert_int_equal(check(NULL, "Bearer kkk"), n_bytes < 512 ? 401 : 503);
+        text[n_bytes] = 'k';
+    }
+    unlink(path);
+}
+
 /* A request must not keep the endpoint's thread waiting for a writer. */
 static void a_token_in_a_pipe_is_no_token(void **state)
 {
@@ -163,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_token_only_addresses_are_answered),
         cmocka_unit_test(a_token_is_taken_as_bearer_or_as_the_password_of_basic),
+        cmocka_unit_test(a_token_of_511_bytes_is_read_and_a_longer_one_is_none),
         cmocka_unit_test(a_token_in_a_pipe_is_no_token),
         cmocka_unit_test(pages_of_other_sites_are_refused),
         cmocka_unit_test(listen_takes_literals_ranges_and_socket_files_only),
