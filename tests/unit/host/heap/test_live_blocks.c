@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,9 @@ static void before_init_nothing_is_kept_but_watches_are(void **state)
     dp_live_blocks_mark(watched_before, 1);
     assert_true(maybe(watched_before));
     size_t before = dp_mem_used();
+    for (size_t budget_bytes = 0; budget_bytes < 8192; budget_bytes += 1365) /* up to 8190 */
+        assert_int_equal(dp_live_blocks_init(budget_bytes, RATE, BIRTHS), -ENOMEM);
+    assert_int_equal(dp_mem_used(), before);
     assert_int_equal(dp_live_blocks_init(BUDGET, RATE, BIRTHS), 0);
     assert_true(dp_mem_used() - before <= BUDGET);
     assert_true(maybe(watched_before));
