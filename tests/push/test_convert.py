@@ -18,7 +18,7 @@ import otlp
 import profile_pb2
 import reader
 from by_hand import DELTAPROF, ConvertCase
-from random_profile import HEAP, number
+from random_profile import HEAP, Model, number
 
 ROWS = [(['leaf', ('inlined', 'caller'), 'main'], [1, 10, 2, 20], {'lock': 'mutex', 'bytes': 7}),
         (['leaf', 'main'], [3, 30, 0, 0], {}),
@@ -51,6 +51,21 @@ class Convert(ConvertCase):
         scope = message.resource_profiles[0].scope_profiles[0].scope
         self.assertEqual({a.key: a.value.string_value or [v.int_value for v in a.value.array_value.values] for a in scope.attributes},
                          {'pprof.scope.default_sample_type': 'inuse_space', 'pprof.scope.sample_type_order': [0, 1, 2, 3]})
+
+    def test_otlp_has_the_mappings_of_pprof(self):
+        n_files = 0
+        for seed in range(8):
+            rng = random.Random(seed)
+            data = Model(rng, n_rows=20).write(rng, time_ns=10**18)
+            plain = profile_pb2.Profile.FromString(gzip.decompress(data) if data[:2] == b'\x1f\x8b' else data)
+            known = {m.id: (m.memory_start, m.memory_limit, m.file_offset, plain.string_table[m.filename]) for m in plain.mapping}
+            used = {l for s in plain.sample for l in s.location_id}
+            dictionary = otlp.load(self.bytes_of(self.convert(self.file('in.pb', data), 'out.otlp'))).dictionary
+            found = {(m.memory_start, m.memory_limit, m.file_offset, dictionary.string_table[m.filename_strindex])
+                     for m in (dictionary.mapping_table[l.mapping_index] for l in dictionary.location_table[1:])}
+            self.assertLessEqual({known[l.mapping_id] for l in plain.location if l.id in used and l.mapping_id}, found)
+            n_files += len({file for _, _, _, file in found if file})
+        self.assertGreater(n_files, 8)
 
     def test_a_line_always_has_a_function(self):
         """pprof refuses a line without one; OTLP has index 0 for a function that says nothing."""
