@@ -104,6 +104,43 @@ static void tables_are_carved_from_one_reservation_and_charged(void **state)
     dp_mem_cap(64 << 20);
 }
 
+/* Lists of what is mapped are disjoint, and have each piece with its size; what is unmapped is in none. */
+static void lists_are(char *const *pieces, const size_t *sizes, int n)
+{
+    uintptr_t start, other;
+    size_t n_bytes, other_bytes;
+    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
+        for (unsigned k = 0; dp_mem_mapping(i, &start, &n_bytes) && k < i; k++)
+            assert_true(!dp_mem_mapping(k, &other, &other_bytes) || other + other_bytes <= start ||
+                        start + n_bytes <= other);
+    for (int piece = 0; piece < n; piece++) {
+        int n_found = 0;
+        for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
+            if (dp_mem_mapping(i, &start, &n_bytes) && (uintptr_t)pieces[piece] - start < n_bytes)
+                n_found += start == (uintptr_t)pieces[piece] && n_bytes == sizes[piece] ? 1 : 100;
+        assert_int_equal(n_found, sizes[piece] ? 1 : 0);
+    }
+}
+
+static void mappings_are_listed_once_with_their_sizes(void **state)
+{
+    enum { N = 40 };
+    char *pieces[N];
+    size_t sizes[N];
+    for (int i = 0; i < N; i++) {
+        sizes[i] = (size_t)(i % 7 == 6 ? 100 : 1 + i % 3) * PAGE;
+        assert_non_null(pieces[i] = dp_mem_map(sizes[i] - (i % 2 ? 0 : PAGE - 1)));
+        lists_are(pieces, sizes, i + 1);
+    }
+    for (int i = 0; i < N; i += 3) {
+        dp_mem_unmap(pieces[i], sizes[i]);
+        sizes[i] = 0;
+        lists_are(pieces, sizes, N);
+    }
+    for (int i = 0; i < N; i++)
+        dp_mem_unmap(pieces[i], sizes[i]);
+}
+
 /* Whether the mapping of p was asked to lie on huge pages; -1: this system has none. */
 static int wants_huge(const void *p)
 {
@@ -147,6 +184,7 @@ int main(void)
         cmocka_unit_test(nothing_beyond_the_cap_is_mapped),
         cmocka_unit_test(tables_are_carved_from_one_reservation_and_charged),
         cmocka_unit_test(only_whole_pieces_go_to_huge_pages),
+        cmocka_unit_test(mappings_are_listed_once_with_their_sizes),
         cmocka_unit_test(a_vector_keeps_its_elements_when_it_grows),
         cmocka_unit_test(filled_pages_are_written_without_a_page_fault),
     };

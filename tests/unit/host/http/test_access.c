@@ -85,7 +85,7 @@ static void a_token_of_511_bytes_is_read_and_a_longer_one_is_none(void **state)
     for (int n_bytes = 510; n_bytes <= 512; n_bytes++) {
         text[n_bytes] = 0;
         write_token(path, text);
-        dp_access_init(path, true);
+        dp_http_access_init(path, true);
         snprintf(header, sizeof header, "Bearer %s", text);
         assert_int_equal(check(NULL, header), n_bytes < 512 ? 200 : 503);
         assert_int_equal(check(NULL, "Bearer kkk"), n_bytes < 512 ? 401 : 503);
