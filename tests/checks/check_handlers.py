@@ -37,9 +37,9 @@ MAY_WAIT = 'only in a report or a tick that may wait; one in a handler may not (
 ONE_THREAD = 'only in a process with one thread, at the outer edge of a sampled malloc'
 ORDINARY = 'before a call of the program that is none for a handler and where the program may wait'
 DOORS = {
-    'dp_symbols_symbol_find': MAY_WAIT,
-    'dp_symbols_symbol_close': MAY_WAIT,
-    'dp_symbols_symbol_load': MAY_WAIT,
+    'dp_symbols_find': MAY_WAIT,
+    'dp_symbols_close': MAY_WAIT,
+    'dp_symbols_load': MAY_WAIT,
     'dp_gzip_load': MAY_WAIT,
     'dp_symbols_loader_sync': MAY_WAIT,
     'dp_unwind_load_module': MAY_WAIT,
@@ -233,7 +233,7 @@ class Handlers(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertEqual([d for d in DOORS if d not in (*core.names.values(), *preload.names.values())], [])
         # The walk is not blind: what it must see on its way is there.
-        for name in ('dp_agent_tick_last', 'tick.c:write_last', 'dp_agent_file_write', 'dp_symbols_symbol_cached', 'dp_unwind_walk'):
+        for name in ('dp_agent_tick_last', 'tick.c:write_last', 'dp_agent_file_write', 'dp_symbols_cached', 'dp_unwind_walk'):
             self.assertIn(name, reached)
 
     def test_a_bad_call_is_found(self):

@@ -203,7 +203,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!(flags & (DP_WRITE_ENDED | DP_WRITE_EXIT) && dp_kind_has_levels(kind) && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
-    if (flags & TRY_KNOWN && n_missed && dp_symbols_symbol_can_ask(dp_consumer_symbolize(consumer))) {
+    if (flags & TRY_KNOWN && n_missed && dp_symbols_can_ask(dp_consumer_symbolize(consumer))) {
         dp_agent_file_drop(&file);
         if (err == 0)
             dp_consumer_abandon(consumer);
@@ -297,7 +297,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     int failed = has_events ? dp_agent_events_sink_write(&paths.files, &tick.names, of_events, deadline_ns) : 0;
     tick.under_way = NOTHING;
     if (!(flags & DP_WRITE_NO_WAIT))
-        dp_symbols_symbol_close(&tick.names);
+        dp_symbols_close(&tick.names);
     if (failed)
         dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
     if (!err)
@@ -331,7 +331,7 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
 {
     if (dp_load_relaxed(&tick.in_handler))
         return dp_agent_tick_last(deadline_ns);
-    if (dp_unwind_wants_module() && !dp_symbols_symbol_loader_unusable()) {
+    if (dp_unwind_wants_module() && !dp_symbols_loader_unusable()) {
         int err = dp_unwind_load_module();
         if (err)
             dp_log_once(&unwind_cause, -err, "libunwind cannot be used: %m; stacks that need it are cut short");

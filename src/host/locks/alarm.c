@@ -201,7 +201,7 @@ static void tell(const struct dp_waits *w, const struct dp_waiting *wait)
 int64_t dp_waits_alarm(int64_t stuck_ns)
 {
     struct dp_waits w = {0};
-    dp_symbols_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    dp_symbols_load(DP_SYMBOLIZE_FUNCTIONS);
     dp_waits_read(&w);
     int64_t now = dp_clock_ns(), next = now + stuck_ns;
     for (size_t i = 0; i < w.all.n; i++) {

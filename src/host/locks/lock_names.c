@@ -132,7 +132,7 @@ static bool begin(struct asker *a)
     if (a->begun)
         return true;
     if (a->files)
-        dp_symbols_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+        dp_symbols_load(DP_SYMBOLIZE_FUNCTIONS);
     if (dp_symbols_lock(a->files != NULL))
         return false;
     a->begun = dp_symbols_maps_begin() == 0;
@@ -153,8 +153,8 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
     bool missed = false;
     uint32_t mapping = dp_symbols_maps_find(id);
     const struct dp_symbols_symbol *symbol =
-        a->files ? dp_symbols_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
-                 : dp_symbols_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
+        a->files ? dp_symbols_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
+                 : dp_symbols_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
     unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_FUTEX_UNNAMED;
     dp_symbols_unlock();
     return verdict;

@@ -14,7 +14,7 @@
 int dp_waits_names_begin(struct dp_waits_names *names)
 {
     *names = (struct dp_waits_names){0};
-    dp_symbols_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    dp_symbols_load(DP_SYMBOLIZE_FUNCTIONS);
     dp_symbols_lock(true);
     int err = dp_symbols_maps_begin();
     dp_symbols_unlock();
@@ -25,7 +25,7 @@ int dp_waits_names_begin(struct dp_waits_names *names)
 
 void dp_waits_names_end(struct dp_waits_names *names)
 {
-    dp_symbols_symbol_close(&names->files);
+    dp_symbols_close(&names->files);
 }
 
 unsigned dp_waits_depth(unsigned kind, dp_record_id id)

@@ -90,7 +90,7 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
     struct dp_records_values *values = &h->memory->values;
-    struct dp_symbols_symbol_place lines[MET_MAX];
+    struct dp_symbols_place lines[MET_MAX];
     dp_frame_id ids[MET_MAX];
     size_t positions[MET_MAX], n_ids = 0, n_new = 0;
     uint32_t met[MET_MAX];
@@ -147,7 +147,7 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
                          const uint32_t *refs)
 {
     const struct dp_records_values *values = &h->memory->values;
-    const struct dp_symbols_symbol_function *functions[DP_STACK_MAX];
+    const struct dp_symbols_function *functions[DP_STACK_MAX];
     uint32_t new[DP_STACK_MAX];
     size_t n_new = 0, n_functions = 0;
     for (size_t i = 0; i < n; i++) {
@@ -156,10 +156,10 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
         n_new += !refs[i];
     }
     for (size_t i = 0; i < n_new; i++) {
-        const struct dp_symbols_symbol_place *line = &values->all.at[new[i]].line;
+        const struct dp_symbols_place *line = &values->all.at[new[i]].line;
         if (!line->is_known || dp_line_functions_has(&l->functions, line->function))
             continue;
-        __builtin_prefetch(functions[n_functions++] = dp_symbols_symbol_function(line->function));
+        __builtin_prefetch(functions[n_functions++] = dp_symbols_function(line->function));
     }
     for (size_t i = 0; i < n_functions; i++) {
         const char *name = (const char *)dp_symbols_name_of(functions[i]->name);
@@ -306,9 +306,9 @@ static int write_dump(struct dp_consumer *c, const struct dp_records_dump *dump,
     }
     if (!fn)
         return 0;
-    dp_records_values_begin(&h.memory->values, dp_symbols_symbol_answers(c->symbolize));
+    dp_records_values_begin(&h.memory->values, dp_symbols_answers(c->symbolize));
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     if (err != -ECANCELED && dp_records_values_end(&h.memory->values, c->memory_bytes / 32))
         dp_records_clear_notes(h.memory->records);
     return err;

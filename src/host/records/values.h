@@ -13,8 +13,8 @@
 
 struct dp_records_value {
     uintptr_t value;
-    dp_frame_id frame;                   /* 0: looked up in each profile */
-    struct dp_symbols_symbol_place line; /* if it is known, the location needs nothing else */
+    dp_frame_id frame;            /* 0: looked up in each profile */
+    struct dp_symbols_place line; /* if it is known, the location needs nothing else */
 };
 
 /* Zero is an empty one. One writer at a time. */
@@ -28,10 +28,10 @@ struct dp_records_values {
     uint32_t *slots;                     /* number + 1; 0: free; at most half are taken */
     size_t n_slots;
     uint32_t generation; /* generation of host/objects/frames.h when the frames were found */
-    uint64_t answers;    /* dp_symbols_symbol_answers of then */
+    uint64_t answers;    /* dp_symbols_answers of then */
 };
 
-/* Before a profile: drops frames and lines if an object was unloaded, or dp_symbols_symbol_answers is not as it was. */
+/* Before a profile: drops frames and lines if an object was unloaded, or dp_symbols_answers is not as it was. */
 void dp_records_values_begin(struct dp_records_values *, uint64_t answers);
 
 /* The value's number; a new value gets one. NONE: no memory. */

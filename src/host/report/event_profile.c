@@ -197,7 +197,7 @@ int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_ppr
     dp_objects_recheck();
     if (waits) {
         dp_symbols_loader_sync();
-        dp_symbols_symbol_load(state.settings.symbolize);
+        dp_symbols_load(state.settings.symbolize);
         dp_report_load_gzip();
     }
     struct dp_report_write_buffers *buffers = dp_report_write_buffers_get();

@@ -46,7 +46,7 @@ static struct dp_line_function_id *place(struct dp_line_functions *f, uint32_t n
 }
 
 /* Most functions are a name and nothing else. is_once: the function is not given again, because its id is kept. */
-static uint64_t write_function(struct dp_encode *e, const struct dp_symbols_symbol_function *kept, bool is_once)
+static uint64_t write_function(struct dp_encode *e, const struct dp_symbols_function *kept, bool is_once)
 {
     const struct dp_symbols_name *of = dp_symbols_name_of(kept->name);
     if (is_once && kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
@@ -57,8 +57,7 @@ static uint64_t write_function(struct dp_encode *e, const struct dp_symbols_symb
     return dp_encode_function(e, name, system_name, file, kept->start_line);
 }
 
-uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e,
-                               const struct dp_symbols_symbol_function *kept)
+uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e, const struct dp_symbols_function *kept)
 {
     struct dp_line_function_id *at = place(f, kept->number);
     uint64_t id = write_function(e, kept, at != NULL);

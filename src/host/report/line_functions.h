@@ -27,8 +27,7 @@ void dp_line_functions_begin(struct dp_line_functions *);
 void dp_line_functions_fini(struct dp_line_functions *);
 
 /* Writes a kept function of which the profile has none. Returns its id; the encoder has any error. */
-uint64_t dp_line_functions_add(struct dp_line_functions *, struct dp_encode *,
-                               const struct dp_symbols_symbol_function *);
+uint64_t dp_line_functions_add(struct dp_line_functions *, struct dp_encode *, const struct dp_symbols_function *);
 
 /* Whether the profile has a kept function. */
 static inline bool dp_line_functions_has(const struct dp_line_functions *f, uint32_t number)
@@ -41,7 +40,7 @@ static inline uint64_t dp_line_functions_id(struct dp_line_functions *f, struct 
 {
     if (dp_line_functions_has(f, number))
         return f->ids.at[number].id;
-    return dp_line_functions_add(f, e, dp_symbols_symbol_function(number));
+    return dp_line_functions_add(f, e, dp_symbols_function(number));
 }
 
 /* The same for a function that is not kept. */

@@ -148,7 +148,7 @@ static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc,
     int n = !symbol ? 0 : symbol->n_lines < LINES_MAX ? symbol->n_lines : LINES_MAX;
     struct dp_location_mapping has = {.index = index, .has_lines = n > 0, .has_files = n > 0, .has_numbers = n > 0};
     for (int i = 0; i < n; i++) {
-        const struct dp_symbols_symbol_function *f = symbol->lines[i].function;
+        const struct dp_symbols_function *f = symbol->lines[i].function;
         out[i] = (struct dp_encode_line){.function = dp_line_functions_id(&l->functions, l->encode, f->number),
                                          .line = symbol->lines[i].line};
         has.has_files &= f->file != NULL;
@@ -157,7 +157,7 @@ static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc,
     return give(l, &has, pc, out, n);
 }
 
-uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbols_symbol_place *line, uint64_t pc)
+uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbols_place *line, uint64_t pc)
 {
     uint64_t function = dp_line_functions_id(&l->functions, l->encode, line->function);
     if (l->usual.id && line->mapping == l->usual.mapping && line->has_file == l->usual.has_file && !line->line) {
@@ -213,12 +213,11 @@ static const struct dp_symbols_symbol *symbol_of(struct dp_locations *l, const s
 {
     if (l->settings.no_wait) {
         bool missed;
-        const struct dp_symbols_symbol *symbol =
-            dp_symbols_symbol_cached(f->id, f->index, l->settings.symbolize, &missed);
+        const struct dp_symbols_symbol *symbol = dp_symbols_cached(f->id, f->index, l->settings.symbolize, &missed);
         l->n_missed += missed;
         return symbol;
     }
-    return dp_symbols_symbol_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
+    return dp_symbols_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
 }
 
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
@@ -238,8 +237,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
             remember(l, found[i].id, give_symbol(l, found[i].index, dp_frame_get(found[i].id)->pc, found[i].symbol));
 }
 
-void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n,
-                        struct dp_symbols_symbol_place *lines)
+void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_symbols_place *lines)
 {
     memset(lines, 0, n * sizeof *lines);
     if (dp_symbols_lock(!l->settings.no_wait))
@@ -247,13 +245,13 @@ void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_
     for (size_t i = 0; i < n; i++) {
         struct found f = {.id = frames[i], .index = dp_symbols_maps_find(frames[i])};
         bool missed;
-        f.symbol = dp_symbols_symbol_cached(f.id, f.index, l->settings.symbolize, &missed);
+        f.symbol = dp_symbols_cached(f.id, f.index, l->settings.symbolize, &missed);
         if (f.symbol && f.symbol->n_lines == 1 && f.index < 1u << 30 && f.symbol->lines[0].line >> 32 == 0)
-            lines[i] = (struct dp_symbols_symbol_place){.mapping = f.index,
-                                                        .has_file = f.symbol->lines[0].function->file != NULL,
-                                                        .is_known = 1,
-                                                        .function = f.symbol->lines[0].function->number,
-                                                        .line = (uint32_t)f.symbol->lines[0].line};
+            lines[i] = (struct dp_symbols_place){.mapping = f.index,
+                                                 .has_file = f.symbol->lines[0].function->file != NULL,
+                                                 .is_known = 1,
+                                                 .function = f.symbol->lines[0].function->number,
+                                                 .line = (uint32_t)f.symbol->lines[0].line};
     }
     dp_symbols_unlock();
 }

@@ -73,10 +73,9 @@ void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t
  * The line of each frame, after dp_locations_stack has made its location. A caller may keep lines: dp_locations_line
  * makes the same location from them in a later profile. Frames without a name, or with several lines, have no line.
  */
-void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n,
-                        struct dp_symbols_symbol_place *lines);
+void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n, struct dp_symbols_place *lines);
 /* Makes a new location in each call. 0 after an error. */
-uint32_t dp_locations_line(struct dp_locations *, const struct dp_symbols_symbol_place *line, uint64_t pc);
+uint32_t dp_locations_line(struct dp_locations *, const struct dp_symbols_place *line, uint64_t pc);
 uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 
 /*

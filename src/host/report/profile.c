@@ -153,7 +153,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
-        dp_symbols_symbol_load(c->symbolize);
+        dp_symbols_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         dp_report_load_gzip();
     int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;
@@ -214,7 +214,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (!(flags & DP_WRITE_NO_WAIT))
-        dp_symbols_symbol_close(&own);
+        dp_symbols_close(&own);
     if (err == -ECANCELED)
         return err;
     c->pending = !err && !cumulative;

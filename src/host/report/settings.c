@@ -84,7 +84,7 @@ void dp_report_settings(struct dp_config *conf)
 
 void dp_report_fork_prepare(void)
 {
-    dp_symbols_symbol_fork_prepare();
+    dp_symbols_fork_prepare();
 }
 
 void dp_report_learn_for_children(void)
@@ -104,7 +104,7 @@ DP_IN_CHILD void dp_report_fork_child(void)
     origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
     dp_lock_reset(&lock);
     dp_resident_known_fork_child();
-    dp_symbols_symbol_fork_child();
+    dp_symbols_fork_child();
     dp_epoch_fork_child();
 }
 
@@ -112,7 +112,7 @@ void dp_report_load_gzip(void)
 {
     static struct dp_log_cause cause;
     const char *why = "";
-    if (dp_symbols_symbol_loader_unusable())
+    if (dp_symbols_loader_unusable())
         return;
     int64_t kept = deltaprof_guard_enter();
     if (dp_gzip_load(&why))
@@ -122,6 +122,6 @@ void dp_report_load_gzip(void)
 
 void dp_report_load(const struct dp_config *conf)
 {
-    dp_symbols_symbol_load(conf->symbolize);
+    dp_symbols_load(conf->symbolize);
     dp_report_load_gzip();
 }

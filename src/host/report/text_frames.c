@@ -46,7 +46,7 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
 {
     uintptr_t pc = dp_frame_get(id)->pc;
     dp_symbols_lock(true);
-    const struct dp_symbols_symbol *symbol = dp_symbols_symbol_find(files, id, pc, dp_symbols_maps_find(id), how);
+    const struct dp_symbols_symbol *symbol = dp_symbols_find(files, id, pc, dp_symbols_maps_find(id), how);
     dp_symbols_unlock();
     char place[512];
     struct dp_symbol_line line = {.name = place};
@@ -56,7 +56,7 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
         err = write_line(pc + 1, &line, fn, ctx);
     }
     for (int i = 0; symbol && i < symbol->n_lines && !err; i++) {
-        const struct dp_symbols_symbol_function *f = symbol->lines[i].function;
+        const struct dp_symbols_function *f = symbol->lines[i].function;
         line = (struct dp_symbol_line){.name = f->name, .file = f->file, .line = symbol->lines[i].line};
         err = write_line(pc + 1, &line, fn, ctx);
     }

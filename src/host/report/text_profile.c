@@ -76,7 +76,7 @@ static int write_mapped(const struct dp_kind_source *source, dp_pprof_write_fn f
 
 static int begin_names(enum dp_symbolize how)
 {
-    dp_symbols_symbol_load(how);
+    dp_symbols_load(how);
     dp_symbols_lock(true);
     int err = dp_symbols_maps_begin();
     dp_symbols_unlock();
@@ -100,7 +100,7 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
         if (!err && how != DP_SYMBOLIZE_NONE)
             err = dp_text_write_frames(dp_table_record(kind, rows.at[i].id), how, &files, fn, ctx);
     }
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     if (!err)
         err = write_mapped(source, fn, ctx);
     dp_vec_fini(&rows);
@@ -111,7 +111,7 @@ size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t 
 {
     dp_symbols_lock(true);
     const struct dp_symbols_symbol *symbol =
-        dp_symbols_symbol_find(files, id, pc, dp_symbols_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
+        dp_symbols_find(files, id, pc, dp_symbols_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
     size_t n = 0;
     if (symbol) {
         n = strnlen(symbol->lines[0].function->name, size - 1);
@@ -132,6 +132,6 @@ int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_write_f
         if (id && dp_text_name_of(&files, id, addresses[i], name, sizeof name))
             err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
     }
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     return err;
 }

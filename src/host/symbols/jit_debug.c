@@ -120,7 +120,7 @@ static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 
 static bool has_descriptor(void)
 {
-    if (!jit.descriptor && !dp_symbols_symbol_loader_unusable()) {
+    if (!jit.descriptor && !dp_symbols_loader_unusable()) {
         uint64_t loaded = jit.loaded;
         dl_iterate_phdr(look, &loaded);
         jit.loaded = loaded;

@@ -35,7 +35,7 @@ static int enter(struct dl_phdr_info *info, size_t n_bytes, void *counted)
 
 void dp_symbols_loader_sync(void)
 {
-    if (dp_loader_answers() || dp_symbols_symbol_loader_unusable())
+    if (dp_loader_answers() || dp_symbols_loader_unusable())
         return;
     int saved = errno;
     uint64_t counted = 0;

@@ -72,7 +72,7 @@ static bool load(int source, const char *what_is_missing)
     return open;
 }
 
-void dp_symbols_symbol_load(enum dp_symbolize how)
+void dp_symbols_load(enum dp_symbolize how)
 {
     if (loader_unusable || how == DP_SYMBOLIZE_NONE)
         return;
@@ -81,7 +81,7 @@ void dp_symbols_symbol_load(enum dp_symbolize how)
     load(DP_SYMBOL_BY_SYMBOLS, "functions are not named");
 }
 
-void dp_symbols_symbol_close(struct dp_symbol_files *files)
+void dp_symbols_close(struct dp_symbol_files *files)
 {
     int64_t kept = deltaprof_guard_enter();
     for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
@@ -119,12 +119,11 @@ static const char *keep(const char *text)
     return text ? dp_symbols_names_keep(&symbols.names, text, strlen(text)) : NULL;
 }
 
-static const struct dp_symbols_symbol_function *keep_function(const struct dp_symbol_line *line)
+static const struct dp_symbols_function *keep_function(const struct dp_symbol_line *line)
 {
-    struct dp_symbols_symbol_function f = {
-        .name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
+    struct dp_symbols_function f = {.name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
     f.system_name = line->system_name ? keep(line->system_name) : f.name;
-    return f.name && f.system_name ? dp_symbols_symbol_functions_keep(&f) : NULL;
+    return f.name && f.system_name ? dp_symbols_functions_keep(&f) : NULL;
 }
 
 static const struct dp_symbols_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
@@ -310,8 +309,7 @@ static const struct dp_symbols_symbol *find_generated(struct dp_symbol_files *fi
     return symbol->n_lines ? symbol : NULL;
 }
 
-const struct dp_symbols_symbol *dp_symbols_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how,
-                                                         bool *missed)
+const struct dp_symbols_symbol *dp_symbols_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed)
 {
     *missed = false;
     if (how == DP_SYMBOLIZE_NONE)
@@ -326,8 +324,8 @@ const struct dp_symbols_symbol *dp_symbols_symbol_cached(uint32_t frame, uint32_
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
-const struct dp_symbols_symbol *dp_symbols_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc,
-                                                       uint32_t index, enum dp_symbolize how)
+const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc,
+                                                uint32_t index, enum dp_symbolize how)
 {
     if (how == DP_SYMBOLIZE_NONE)
         return NULL;
@@ -344,39 +342,39 @@ const struct dp_symbols_symbol *dp_symbols_symbol_find(struct dp_symbol_files *f
     return symbol->n_lines ? symbol : NULL;
 }
 
-void dp_symbols_symbol_abandon(void)
+void dp_symbols_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
-    dp_symbols_symbol_functions_abandon();
+    dp_symbols_functions_abandon();
     dp_symbols_generated_abandon();
     dp_symbols_jit_debug_abandon();
 }
 
-void dp_symbols_symbol_fork_prepare(void)
+void dp_symbols_fork_prepare(void)
 {
     threaded = !__libc_single_threaded;
     dp_symbols_family_fork_prepare();
 }
 
-DP_IN_CHILD void dp_symbols_symbol_fork_child(void)
+DP_IN_CHILD void dp_symbols_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
     dp_symbols_shield_fork_child();
 }
 
-uint64_t dp_symbols_symbol_answers(enum dp_symbolize how)
+uint64_t dp_symbols_answers(enum dp_symbolize how)
 {
     uint64_t source = how == DP_SYMBOLIZE_NONE ? DP_SYMBOL_SOURCES : (uint64_t)source_of(how);
     bool answers = how != DP_SYMBOLIZE_NONE && opened((int)source);
     return (uint64_t)dp_epoch() << 8 | source << 4 | (uint64_t)how << 2 | (uint64_t)answers << 1 | 1;
 }
 
-bool dp_symbols_symbol_can_ask(enum dp_symbolize how)
+bool dp_symbols_can_ask(enum dp_symbolize how)
 {
     return how != DP_SYMBOLIZE_NONE && (!loader_unusable || opened(source_of(how)));
 }
 
-bool dp_symbols_symbol_loader_unusable(void)
+bool dp_symbols_loader_unusable(void)
 {
     return loader_unusable;
 }

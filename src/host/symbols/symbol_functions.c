@@ -12,7 +12,7 @@
 enum { FIRST = 64, BLOCKS = 22 };
 
 static struct {
-    struct dp_symbols_symbol_function *blocks[BLOCKS];
+    struct dp_symbols_function *blocks[BLOCKS];
     uint32_t *slots; /* number + 1; 0: free; at most half are taken */
     size_t n_slots;
     uint32_t n;
@@ -23,23 +23,23 @@ static unsigned block_of(uint32_t number)
     return 31 - (unsigned)__builtin_clz(number / FIRST + 1);
 }
 
-static struct dp_symbols_symbol_function *at(uint32_t number)
+static struct dp_symbols_function *at(uint32_t number)
 {
     unsigned block = block_of(number);
     return &functions.blocks[block][number - FIRST * ((1u << block) - 1)];
 }
 
-const struct dp_symbols_symbol_function *dp_symbols_symbol_function(uint32_t number)
+const struct dp_symbols_function *dp_symbols_function(uint32_t number)
 {
     return at(number);
 }
 
-static uint32_t *slot_of(const struct dp_symbols_symbol_function *f)
+static uint32_t *slot_of(const struct dp_symbols_function *f)
 {
     uint64_t hash = dp_hash_mix((uintptr_t)f->name ^ (uintptr_t)f->system_name << 16 ^ (uintptr_t)f->file << 32);
     for (size_t i = hash + (uint64_t)f->start_line;; i++) {
         uint32_t *slot = &functions.slots[i & (functions.n_slots - 1)];
-        const struct dp_symbols_symbol_function *other = *slot ? at(*slot - 1) : NULL;
+        const struct dp_symbols_function *other = *slot ? at(*slot - 1) : NULL;
         if (!other || (other->name == f->name && other->system_name == f->system_name && other->file == f->file &&
                        other->start_line == f->start_line))
             return slot;
@@ -62,7 +62,7 @@ static int grow(void)
     return 0;
 }
 
-const struct dp_symbols_symbol_function *dp_symbols_symbol_functions_keep(const struct dp_symbols_symbol_function *f)
+const struct dp_symbols_function *dp_symbols_functions_keep(const struct dp_symbols_function *f)
 {
     if (functions.n * (size_t)2 >= functions.n_slots && grow())
         return NULL;
@@ -77,14 +77,14 @@ const struct dp_symbols_symbol_function *dp_symbols_symbol_functions_keep(const 
         if (!functions.blocks[block])
             return NULL;
     }
-    struct dp_symbols_symbol_function *kept = at(functions.n);
+    struct dp_symbols_function *kept = at(functions.n);
     *kept = *f;
     kept->number = functions.n++;
     *slot = functions.n;
     return kept;
 }
 
-void dp_symbols_symbol_functions_abandon(void)
+void dp_symbols_functions_abandon(void)
 {
     functions.slots = NULL;
     functions.n_slots = 0;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Its address does not change. */
-struct dp_symbols_symbol_function {
+struct dp_symbols_function {
     const char *name, *system_name; /* the same string, if they are alike */
     const char *file;               /* NULL: not known */
     int64_t start_line;
@@ -17,17 +17,17 @@ struct dp_symbols_symbol_function {
 };
 
 /* What a location of one line consists of, besides its address. */
-struct dp_symbols_symbol_place {
+struct dp_symbols_place {
     uint32_t mapping : 30, has_file : 1, is_known : 1;
     uint32_t function; /* the number of a kept function */
     uint32_t line;
 };
 
 /* The kept function with these values. NULL: no memory. Context: under the symbols lock. */
-const struct dp_symbols_symbol_function *dp_symbols_symbol_functions_keep(const struct dp_symbols_symbol_function *);
+const struct dp_symbols_function *dp_symbols_functions_keep(const struct dp_symbols_function *);
 
 /* The function of a number that a kept one has. Context: any. */
-const struct dp_symbols_symbol_function *dp_symbols_symbol_function(uint32_t number);
+const struct dp_symbols_function *dp_symbols_function(uint32_t number);
 
 /* Finds none of the functions again, but their numbers stay: for a forked child whose parent was changing the table. */
-void dp_symbols_symbol_functions_abandon(void);
+void dp_symbols_functions_abandon(void);

@@ -24,7 +24,7 @@ int dp_symbols_lock(bool wait)
         return taken;
     if (taken == 1) {
         dp_symbols_maps_abandon();
-        dp_symbols_symbol_abandon();
+        dp_symbols_abandon();
     }
     dp_store_relaxed(&holder, &deltaprof_thread);
     return 0;

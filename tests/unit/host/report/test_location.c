@@ -60,7 +60,7 @@ static void *elsewhere(void *unused)
     pthread_barrier_wait(&may_end);
     end(&l);
     assert_true(fcntl(3, F_GETFD) >= 0);
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     assert_true(fcntl(3, F_GETFD) < 0);
     return unused;
 }
@@ -82,7 +82,7 @@ static void a_report_closes_what_it_opened_and_nothing_of_another_table(void **s
     pthread_barrier_wait(&may_end);
     pthread_join(thread, NULL);
     end(&l);
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     for (int i = 0; i < N_OURS; i++)
         assert_true(fcntl(ours[i], F_GETFD) >= 0);
     for (int i = 0; i < N_OURS; i++)
@@ -104,7 +104,7 @@ static void the_next_report_goes_on_with_the_open_files(void **state)
     assert_true(dp_locations_frame(&l, dp_frame_intern((uintptr_t)begin)));
     end(&l);
     assert_ptr_equal(files.by[DP_SYMBOL_BY_SYMBOLS].session, session);
-    dp_symbols_symbol_close(&files);
+    dp_symbols_close(&files);
     assert_null(files.by[DP_SYMBOL_BY_SYMBOLS].session);
 }
 

@@ -36,11 +36,11 @@ static void a_name_is_kept_once_with_its_length_and_hash(void **state)
     assert_false(dp_symbols_name_of(other)->is_utf8);
 }
 
-static struct dp_symbols_symbol_function numbered(unsigned i)
+static struct dp_symbols_function numbered(unsigned i)
 {
     char name[32];
     snprintf(name, sizeof name, "function%u", i / 2);
-    struct dp_symbols_symbol_function f = {.name = kept(name), .start_line = i % 2};
+    struct dp_symbols_function f = {.name = kept(name), .start_line = i % 2};
     f.system_name = f.name;
     return f;
 }
@@ -48,37 +48,37 @@ static struct dp_symbols_symbol_function numbered(unsigned i)
 static void functions_differ_by_any_value_and_keep_their_numbers(void **state)
 {
     (void)state;
-    static const struct dp_symbols_symbol_function *all[MANY];
+    static const struct dp_symbols_function *all[MANY];
     for (unsigned i = 0; i < MANY; i++) {
-        struct dp_symbols_symbol_function f = numbered(i);
-        all[i] = dp_symbols_symbol_functions_keep(&f);
+        struct dp_symbols_function f = numbered(i);
+        all[i] = dp_symbols_functions_keep(&f);
         assert_non_null(all[i]);
     }
     for (unsigned i = 0; i < MANY; i++) {
-        struct dp_symbols_symbol_function f = numbered(i);
-        assert_ptr_equal(dp_symbols_symbol_functions_keep(&f), all[i]);
-        assert_ptr_equal(dp_symbols_symbol_function(all[i]->number), all[i]);
+        struct dp_symbols_function f = numbered(i);
+        assert_ptr_equal(dp_symbols_functions_keep(&f), all[i]);
+        assert_ptr_equal(dp_symbols_function(all[i]->number), all[i]);
         assert_int_equal(all[i]->number, all[0]->number + i);
         assert_ptr_equal(all[i]->name, f.name);
         f.file = kept("conn.go");
         if (i % 1000 == 0)
-            assert_ptr_not_equal(dp_symbols_symbol_functions_keep(&f), all[i]);
+            assert_ptr_not_equal(dp_symbols_functions_keep(&f), all[i]);
     }
 }
 
 static void in_a_child_old_numbers_stay_and_new_ones_follow(void **state)
 {
     (void)state;
-    struct dp_symbols_symbol_function f = numbered(0), g = numbered(1);
-    const struct dp_symbols_symbol_function *before = dp_symbols_symbol_functions_keep(&f);
+    struct dp_symbols_function f = numbered(0), g = numbered(1);
+    const struct dp_symbols_function *before = dp_symbols_functions_keep(&f);
     uint32_t number = before->number;
-    dp_symbols_symbol_functions_abandon();
+    dp_symbols_functions_abandon();
     f.name = f.system_name = kept("of the child");
-    const struct dp_symbols_symbol_function *after = dp_symbols_symbol_functions_keep(&f);
-    assert_ptr_equal(dp_symbols_symbol_function(number), before);
+    const struct dp_symbols_function *after = dp_symbols_functions_keep(&f);
+    assert_ptr_equal(dp_symbols_function(number), before);
     assert_ptr_equal(before->name, g.name);
     assert_true(after->number > number);
-    assert_ptr_equal(dp_symbols_symbol_functions_keep(&f), after);
+    assert_ptr_equal(dp_symbols_functions_keep(&f), after);
 }
 
 int main(void)
