@@ -106,7 +106,7 @@ static struct side measure(struct dp_query *v)
 
 static int refuse_nothing(const struct dp_query *v, const char *what)
 {
-    dp_print_error("check", "%s: nothing to compare: %s", v->argument, what);
+    dp_query_print_error("check", "%s: nothing to compare: %s", v->argument, what);
     return DP_EXIT_USAGE;
 }
 
@@ -138,9 +138,9 @@ static void print_result(const struct budget *b, const struct result *r)
 {
     static const char *const words[] = {"passed", "over budget", "nothing to compare", "not sure"};
     char before[32], after[32], limit[32];
-    dp_print_unit(before, sizeof before, (int64_t)r->before, r->unit);
-    dp_print_unit(after, sizeof after, (int64_t)r->after, r->unit);
-    dp_print_unit(limit, sizeof limit, (int64_t)b->limit, r->unit);
+    dp_query_print_unit(before, sizeof before, (int64_t)r->before, r->unit);
+    dp_query_print_unit(after, sizeof after, (int64_t)r->after, r->unit);
+    dp_query_print_unit(limit, sizeof limit, (int64_t)b->limit, r->unit);
     if (b->is_growth)
         printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", r->type, before, after, r->percent, b->limit,
                words[r->status]);
@@ -153,20 +153,20 @@ static void print_result(const struct budget *b, const struct result *r)
 
 static void print_json(const char *separator, const struct budget *b, const struct result *r)
 {
-    dp_print_json_text(separator, "type", r->type);
-    dp_print_json_text(",", "unit", r->unit);
+    dp_query_print_json_text(separator, "type", r->type);
+    dp_query_print_json_text(",", "unit", r->unit);
     if (b->is_growth) {
-        dp_print_json_number(",", "before", (int64_t)r->before);
-        dp_print_json_number(",", "after", (int64_t)r->after);
+        dp_query_print_json_number(",", "before", (int64_t)r->before);
+        dp_query_print_json_number(",", "after", (int64_t)r->after);
         if (isfinite(r->percent))
-            dp_print_json_fraction(",", "growth_percent", r->percent);
-        dp_print_json_fraction(",", "max_growth_percent", b->limit);
+            dp_query_print_json_fraction(",", "growth_percent", r->percent);
+        dp_query_print_json_fraction(",", "max_growth_percent", b->limit);
     } else {
-        dp_print_json_number(",", "value", (int64_t)r->after);
-        dp_print_json_number(",", "max", (int64_t)b->limit);
+        dp_query_print_json_number(",", "value", (int64_t)r->after);
+        dp_query_print_json_number(",", "max", (int64_t)b->limit);
     }
-    dp_print_json_number(",", "noise", (int64_t)r->noise);
-    dp_print_json_number(",", "status", r->status);
+    dp_query_print_json_number(",", "noise", (int64_t)r->noise);
+    dp_query_print_json_number(",", "status", r->status);
     putchar('}');
 }
 
@@ -280,14 +280,14 @@ static int check_all(const struct check *c)
         status = 0;
     if (c->query.json)
         printf("],\"status\":%d}\n", status);
-    return dp_print_flush("check") ? DP_EXIT_USAGE : status;
+    return dp_query_print_flush("check") ? DP_EXIT_USAGE : status;
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static int refuse_budget(const char *option, const char *text, const char *wanted)
 {
-    dp_print_error("check", "%s %s is not %s", option, text, wanted);
+    dp_query_print_error("check", "%s %s is not %s", option, text, wanted);
     return DP_EXIT_USAGE;
 }
 
@@ -351,11 +351,12 @@ static int complain(const struct check *c)
     for (size_t i = 0; i < c->n; i++)
         needs_old |= c->budgets[i].is_growth;
     if (!c->n)
-        dp_print_error("check", "no budget given: deltaprof check --max-growth N%% OLD NEW, or --max SIZE|TIME NEW");
+        dp_query_print_error("check",
+                             "no budget given: deltaprof check --max-growth N%% OLD NEW, or --max SIZE|TIME NEW");
     else if (needs_old && c->n_paths != 2)
-        dp_print_error("check", "two profiles needed: deltaprof check --max-growth N%% OLD NEW");
+        dp_query_print_error("check", "two profiles needed: deltaprof check --max-growth N%% OLD NEW");
     else if (!c->n_paths || c->n_paths > 2)
-        dp_print_error("check", "one profile needed: deltaprof check --max SIZE|TIME NEW");
+        dp_query_print_error("check", "one profile needed: deltaprof check --max SIZE|TIME NEW");
     else
         return 0;
     return DP_EXIT_USAGE;

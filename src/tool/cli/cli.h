@@ -3,7 +3,7 @@
  * tool/cli/cli.h - the verbs of `deltaprof`, one file each.
  *
  * A verb gets its name as argv[0] and returns the exit status: 0; 1 if something could not be done; 2 for wrong usage.
- * `run` does not return on success. Errors are one line on stderr, through dp_print_error.
+ * `run` does not return on success. Errors are one line on stderr, through dp_query_print_error.
  */
 #pragma once
 

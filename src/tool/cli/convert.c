@@ -142,7 +142,7 @@ static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, s
     struct dp_decode decode = {0};
     int fd = strcmp(file, "-") ? open(file, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
     if (fd < 0) {
-        dp_print_error("convert", "%s: %s", file, strerror(errno));
+        dp_query_print_error("convert", "%s: %s", file, strerror(errno));
         return DP_EXIT_FAILED;
     }
     int err = read_bytes(fd, limit_bytes, b, &error);
@@ -168,8 +168,8 @@ static int read_directory(const char *path, size_t limit_bytes, struct dp_merge 
     if (!status && v.n_left_out)
         status = DP_EXIT_FAILED;
     if (!status) {
-        dp_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,
-                       *v.paths.others ? "; only one kind of them, there are also: " : "", v.paths.others);
+        dp_query_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,
+                             *v.paths.others ? "; only one kind of them, there are also: " : "", v.paths.others);
         *merged = v.merge;
         v.merge = (struct dp_merge){.n_profiles = 0};
     }
@@ -196,7 +196,7 @@ static int type_of(const struct dp_merge *merged, const char *name)
         return (int)m->types.n - 1;
     char names[256];
     dp_model_type_names(m, names, sizeof names);
-    dp_print_error("convert", "no sample type %s; there are %s", name, names);
+    dp_query_print_error("convert", "no sample type %s; there are %s", name, names);
     return -DP_EXIT_USAGE;
 }
 
@@ -254,15 +254,15 @@ int dp_cli_convert(int argc, char **argv)
         return DP_EXIT_USAGE;
     enum format format = format_of(output.path, to);
     if (optind + 1 != argc)
-        dp_print_error("convert",
-                       "one file at a time: deltaprof convert IN -o OUT; deltaprof merge makes one of several");
+        dp_query_print_error("convert",
+                             "one file at a time: deltaprof convert IN -o OUT; deltaprof merge makes one of several");
     else if (format == N_FORMATS)
-        dp_print_error(
+        dp_query_print_error(
             "convert",
             "which format? -o OUT.pb.gz, .otlp, .folded or .json, or --to pprof, otlp, folded or speedscope");
     else if (type && format != FOLDED)
-        dp_print_error("convert", "--type %s: only folded stacks are of one type; %s has all types", type,
-                       formats[format]);
+        dp_query_print_error("convert", "--type %s: only folded stacks are of one type; %s has all types", type,
+                             formats[format]);
     else
         return convert(argv[optind], output.path, format, type, output.limit_bytes);
     return DP_EXIT_USAGE;

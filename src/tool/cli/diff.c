@@ -49,10 +49,10 @@ static int add(struct options *o, const char *file, struct dp_query_source *sour
     struct dp_decode_error error = {""};
     struct stat st;
     if (strcmp(file, "-") && !stat(file, &st) && S_ISDIR(st.st_mode)) {
-        dp_print_error("diff",
-                       "%s: a directory; diff subtracts files of one process in their order: name them, as in "
-                       "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
-                       file, file);
+        dp_query_print_error("diff",
+                             "%s: a directory; diff subtracts files of one process in their order: name them, as in "
+                             "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
+                             file, file);
         return DP_EXIT_USAGE;
     }
     int status = dp_query_read_file("diff", file, o->limit_bytes, source);
@@ -74,9 +74,9 @@ static int write_diff(struct options *o, const char *file, const char *path)
     static const char *const what[] = {
         [DP_DIFF_CLAMP] = "written as 0", [DP_DIFF_DROP] = "left out", [DP_DIFF_KEEP] = "written as negative"};
     if (!status && found.n_went_down)
-        dp_print_error("diff", "%s: %zu sample%s went down or vanished since the file before (another process?): %s",
-                       dp_query_file_name(file), found.n_went_down, found.n_went_down == 1 ? "" : "s",
-                       what[o->diff.negative]);
+        dp_query_print_error(
+            "diff", "%s: %zu sample%s went down or vanished since the file before (another process?): %s",
+            dp_query_file_name(file), found.n_went_down, found.n_went_down == 1 ? "" : "s", what[o->diff.negative]);
     return status;
 }
 
@@ -116,10 +116,10 @@ static int stream_file(struct options *o, const char *file, struct dp_query_sour
     char *path = delta_path(o->path, file);
     size_t n_written = dp_strings_count(&o->written);
     if (!path || dp_strings_add(&o->written, path, strlen(path)) == DP_STRINGS_NONE) {
-        dp_print_error("diff", "out of memory");
+        dp_query_print_error("diff", "out of memory");
         status = DP_EXIT_FAILED;
     } else if (dp_strings_count(&o->written) == n_written) {
-        dp_print_error("diff", "%s: %s was written for another file of this stream", file, path);
+        dp_query_print_error("diff", "%s: %s was written for another file of this stream", file, path);
         status = DP_EXIT_FAILED;
     } else {
         status = write_diff(o, file, path);
@@ -149,7 +149,7 @@ static int diff_stream(struct options *o, char **files, size_t n)
     struct dp_query_source source = {0};
     int status = 0;
     if (mkdir(o->path, 0777) && errno != EEXIST) {
-        dp_print_error("diff", "%s: %s", o->path, strerror(errno));
+        dp_query_print_error("diff", "%s: %s", o->path, strerror(errno));
         return DP_EXIT_FAILED;
     }
     for (size_t i = 0; i < n && !status; i++)
@@ -164,7 +164,7 @@ static int choice(const char *option, const char *value, const char *const *word
     for (int i = 0; words[i]; i++)
         if (!strcmp(value, words[i]))
             return i;
-    dp_print_error("diff", "%s %s is not a choice; deltaprof diff --help lists them", option, value);
+    dp_query_print_error("diff", "%s %s is not a choice; deltaprof diff --help lists them", option, value);
     return -1;
 }
 
@@ -213,12 +213,12 @@ static int parse(struct options *o, int argc, char **argv)
             return DP_EXIT_USAGE;
     }
     if (o->stream ? optind == argc || !o->path : argc - optind != 2) {
-        dp_print_error("diff",
-                       o->stream ? "--stream needs -o DIR and at least one file" : "two files needed: OLD and NEW");
+        dp_query_print_error("diff", o->stream ? "--stream needs -o DIR and at least one file"
+                                               : "two files needed: OLD and NEW");
         return DP_EXIT_USAGE;
     }
     if (o->first && !o->stream) {
-        dp_print_error("diff", "--first needs --stream");
+        dp_query_print_error("diff", "--first needs --stream");
         return DP_EXIT_USAGE;
     }
     return 0;

@@ -98,12 +98,12 @@ int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_query *old, struct dp_
         return status;
     new->n_left_out += old->n_left_out;
     if (strcmp(dp_query_type(old), dp_query_type(new)) || strcmp(dp_query_unit(old), dp_query_unit(new))) {
-        dp_print_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_query_type(old), paths[1],
-                       dp_query_type(new));
+        dp_query_print_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_query_type(old),
+                             paths[1], dp_query_type(new));
         return DP_EXIT_FAILED;
     }
     if (add_side(g, old, false) || add_side(g, new, true)) {
-        dp_print_error(new->verb, "out of memory");
+        dp_query_print_error(new->verb, "out of memory");
         return DP_EXIT_FAILED;
     }
     sort(g);
@@ -160,11 +160,11 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
 {
     struct dp_leaks_series series = {.view = v};
     if (v->at_text) {
-        dp_print_error(v->verb, "--at needs two arguments, OLD NEW; of a directory all ticks are compared");
+        dp_query_print_error(v->verb, "--at needs two arguments, OLD NEW; of a directory all ticks are compared");
         return DP_EXIT_USAGE;
     }
     if ((v->type_name && strcmp(v->type_name, "inuse_space")) || (v->kind && strcmp(v->kind, "heap"))) {
-        dp_print_error(
+        dp_query_print_error(
             v->verb,
             "--type and --kind need two arguments, OLD NEW; a directory is compared by inuse_space of heap profiles");
         return DP_EXIT_USAGE;
@@ -176,7 +176,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
     if (!status)
         status = dp_leaks_series_read(&series);
     if (!status && take_curves(g, &series)) {
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     dp_strings_fini(&g->stacks.keys);
@@ -207,28 +207,28 @@ static void print_json(const struct dp_cli_growth *g, const char *unit, size_t n
 {
     char name[NAME_BYTES];
     size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n;
-    dp_print_json_text("{", "unit", unit);
-    dp_print_json_number(",", "total", g->after - g->before);
-    dp_print_json_number(",", "before", g->before);
-    dp_print_json_number(",", "after", g->after);
+    dp_query_print_json_text("{", "unit", unit);
+    dp_query_print_json_number(",", "total", g->after - g->before);
+    dp_query_print_json_number(",", "before", g->before);
+    dp_query_print_json_number(",", "after", g->after);
     fputs(",\"rows\":[", stdout);
     for (size_t i = 0; i < n; i++) {
         const struct dp_cli_change *change = &g->changes.at[i];
         const char *at = NULL;
         dp_query_stacks_next(&g->stacks, change->stack, &at, name, sizeof name);
-        dp_print_json_text(i ? ",\n{" : "\n{", "name", name);
-        dp_print_json_number(",", "before", change->before);
-        dp_print_json_number(",", "after", change->after);
-        dp_print_json_number(",", "growth", change->after - change->before);
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "name", name);
+        dp_query_print_json_number(",", "before", change->before);
+        dp_query_print_json_number(",", "after", change->after);
+        dp_query_print_json_number(",", "growth", change->after - change->before);
         if (g->is_series) {
-            dp_print_json_fraction(",", "per_hour", change->per_hour);
-            dp_print_json_fraction(",", "steadiness", change->steadiness);
+            dp_query_print_json_fraction(",", "per_hour", change->per_hour);
+            dp_query_print_json_fraction(",", "steadiness", change->steadiness);
         }
         fputs(",\"stack\":[", stdout);
         const char *separator = "";
         for (at = NULL; dp_query_stacks_next(&g->stacks, change->stack, &at, name, sizeof name); separator = ",") {
             fputs(separator, stdout);
-            dp_print_json_string(name);
+            dp_query_print_json_string(name);
         }
         fputs("]}", stdout);
     }
@@ -239,20 +239,20 @@ static void print_json(const struct dp_cli_growth *g, const char *unit, size_t n
 static void signed_text(char *to, size_t n_bytes, double value, const char *unit)
 {
     to[0] = value > 0 ? '+' : '\0';
-    dp_print_unit(to + (value > 0), n_bytes - 1, (int64_t)value, unit);
+    dp_query_print_unit(to + (value > 0), n_bytes - 1, (int64_t)value, unit);
 }
 
 void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t n_wanted, size_t n_frames)
 {
     char name[NAME_BYTES], growth[40], before[32], after[32];
-    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_print_columns();
+    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_query_print_columns();
     bool is_narrow = n_columns && n_columns < 64;
     int indent = is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN;
     for (size_t i = 0; i < n; i++) {
         const struct dp_cli_change *change = &g->changes.at[i];
         signed_text(growth, sizeof growth, (double)change->after - (double)change->before, unit);
-        dp_print_unit(before, sizeof before, change->before, unit);
-        dp_print_unit(after, sizeof after, change->after, unit);
+        dp_query_print_unit(before, sizeof before, change->before, unit);
+        dp_query_print_unit(after, sizeof after, change->after, unit);
         printf("%10s  %s -> %s", growth, before, after);
         if (g->is_series && g->n_points > 2) {
             signed_text(growth, sizeof growth, change->per_hour, unit);
@@ -267,7 +267,7 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
                 continue;
             }
             printf("%*s", indent, "");
-            dp_print_name(stdout, name, dp_print_room(n_columns, (size_t)indent));
+            dp_query_print_name(stdout, name, dp_query_print_room(n_columns, (size_t)indent));
             putchar('\n');
         }
         if (n_more)
@@ -283,7 +283,7 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
     char total[40], before[32], after[32], duration[32];
     if (g->is_series) {
         const char *plural = g->n_files == 1 ? "" : "s";
-        dp_print_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
+        dp_query_print_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
         if (g->n_points < 2)
             printf("In use (%s): %zu file%s, nothing to compare\n", type, g->n_files, plural);
         else
@@ -291,9 +291,9 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
                    g->n_processes == 1 ? "" : "es", g->n_files, plural, duration);
     } else {
         fputs("From ", stdout);
-        dp_print_name(stdout, paths[0], 0);
+        dp_query_print_name(stdout, paths[0], 0);
         fputs(" to ", stdout);
-        dp_print_name(stdout, paths[1], 0);
+        dp_query_print_name(stdout, paths[1], 0);
         printf(" (%s)\n", type);
     }
     if (*v->paths.others)
@@ -301,15 +301,15 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
     if (g->is_series && g->n_points < 2)
         return;
     signed_text(total, sizeof total, (double)g->after - (double)g->before, unit);
-    dp_print_unit(before, sizeof before, g->before, unit);
-    dp_print_unit(after, sizeof after, g->after, unit);
+    dp_query_print_unit(before, sizeof before, g->before, unit);
+    dp_query_print_unit(after, sizeof after, g->after, unit);
     printf("%10s  %s -> %s in all\n\n", total, before, after);
 }
 
 static void print_top_hint(const struct dp_query *v)
 {
     fputs("What is there: deltaprof top ", stdout);
-    dp_print_argument(v->argument);
+    dp_query_print_argument(v->argument);
 }
 
 static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
@@ -337,7 +337,7 @@ static int parse_count(const char *option, size_t *number)
     *number = strtoul(optarg, &end, 10);
     if (*optarg >= '0' && *optarg <= '9' && !*end)
         return 0;
-    dp_print_error("growth", "%s %s is not a number", option, optarg);
+    dp_query_print_error("growth", "%s %s is not a number", option, optarg);
     return DP_EXIT_USAGE;
 }
 
@@ -378,7 +378,7 @@ int dp_cli_growth(int argc, char **argv)
             status = dp_query_option(&new, argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
+        dp_query_print_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
         status = DP_EXIT_USAGE;
     }
     dp_query_same(&old, &new);

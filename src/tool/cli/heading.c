@@ -39,7 +39,7 @@ static void print_when(const struct dp_query *v)
     if (*text)
         printf(", from %s", text);
     if (header->duration_ns > 0) {
-        dp_print_unit(text, sizeof text, header->duration_ns, "nanoseconds");
+        dp_query_print_unit(text, sizeof text, header->duration_ns, "nanoseconds");
         printf(", %s", text);
     }
 }
@@ -49,7 +49,7 @@ static void print_programs(const struct dp_strings *programs)
     size_t n = dp_strings_count(programs), n_named = n <= MANY_PROGRAMS + 1 ? n : MANY_PROGRAMS; /* 0 is "" */
     for (uint32_t i = 1; i < n_named; i++) {
         fputs(i > 1 ? ", " : n == 2 ? "Program: " : "Programs: ", stdout);
-        dp_print_name(stdout, dp_strings_at(programs, i), 0);
+        dp_query_print_name(stdout, dp_strings_at(programs, i), 0);
     }
     if (n > n_named)
         printf(" and %zu more", n - n_named);
@@ -67,10 +67,10 @@ static void print_processes(const struct dp_query *v)
 {
     const struct dp_query_moments *ms = &v->moments;
     size_t n_files = v->paths.n;
-    const char *gap = dp_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
+    const char *gap = dp_query_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
     char when[64], left[32];
     dp_query_at_text(when, sizeof when, ms->time_ns);
-    dp_print_unit(left, sizeof left, ms->end_bytes, "bytes");
+    dp_query_print_unit(left, sizeof left, ms->end_bytes, "bytes");
     printf(", in use by %zu process%s", ms->n_counted, plural(ms->n_counted, "es"));
     if (ms->which == DP_QUERY_AT_NOW && ms->n_ended)
         printf(",%sfrom the newest file of each (of %zu file%s; %zu process%s ended)", gap, n_files,
@@ -99,7 +99,7 @@ static void print_merged_when(const struct dp_query *v)
             continue;
         dp_query_at_text(when, sizeof when, strtoll(text + strlen(DP_COMMENT_IN_USE_AT), &end, 10));
         fputs(", in use at ", stdout);
-        dp_print_name(stdout, !strncmp(end, ", ", 2) ? end + 2 : end, 0);
+        dp_query_print_name(stdout, !strncmp(end, ", ", 2) ? end + 2 : end, 0);
         printf("%s%s", *when ? ", " : "", when);
         return;
     }
@@ -109,7 +109,7 @@ static void print_merged_when(const struct dp_query *v)
 static void print_line(const char *head, const char *text)
 {
     fputs(head, stdout);
-    dp_print_name(stdout, text, 0);
+    dp_query_print_name(stdout, text, 0);
     putchar('\n');
 }
 
@@ -118,7 +118,7 @@ void dp_cli_heading(const struct dp_query *v)
     bool is_state = dp_merge_is_state(&v->merge, v->type);
     print_programs(&v->programs);
     fputs("Type: ", stdout);
-    dp_print_name(stdout, dp_query_type(v), 0);
+    dp_query_print_name(stdout, dp_query_type(v), 0);
     if (is_state && !v->moments.is_whole)
         print_processes(v);
     else if (is_state && v->paths.n == 1)
@@ -188,7 +188,7 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
     }
     fputs(is_state ? "nothing is in use at that time" : "no sample has any of this type", stdout);
     printf(".\nThere is %s: deltaprof %s --type %s ", other, v->verb, other);
-    dp_print_argument(v->argument);
+    dp_query_print_argument(v->argument);
 }
 
 void dp_cli_heading_losses(const struct dp_query *v)

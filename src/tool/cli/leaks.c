@@ -57,7 +57,7 @@ static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
         return status;
     size_t n = r->n_wanted && r->n_wanted < r->judge.leaks.n ? r->n_wanted : r->judge.leaks.n;
     if (r->view.json ? dp_cli_leaks_json(r, n) : dp_cli_leaks_print(r, n)) {
-        dp_print_error("leaks", "out of memory");
+        dp_query_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
     }
     return dp_query_end(&r->view);
@@ -80,9 +80,9 @@ static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks 
     if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
         return;
     size_t from = worst->n_own < v->stack.n ? worst->n_own : 0;
-    const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[from]];
-    const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
-    snprintf(to->worst, sizeof to->worst, "%s", dp_naming_frames_text(&v->frames, f->name));
+    const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[from]];
+    const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+    snprintf(to->worst, sizeof to->worst, "%s", dp_query_naming_frames_text(&v->frames, f->name));
     if (*file && f->line > 0)
         snprintf(to->place, sizeof to->place, "%.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
     to->stack = dp_query_stacks_add(stacks, v, from);
@@ -117,7 +117,7 @@ static int take_number(const char *option, double most, double *number)
     end += *end == '%';
     if (end != optarg && !*end && *number >= 0 && *number <= most)
         return 0;
-    dp_print_error("leaks", "%s %s is not a number from 0 to %.0f", option, optarg, most);
+    dp_query_print_error("leaks", "%s %s is not a number from 0 to %.0f", option, optarg, most);
     return DP_EXIT_USAGE;
 }
 
@@ -142,11 +142,12 @@ int dp_cli_leaks(int argc, char **argv)
             status = dp_query_option(&r.view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
+        dp_query_print_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
     if (!status && (r.view.at_text || (r.view.type_name && strcmp(r.view.type_name, "inuse_space")))) {
-        dp_print_error("leaks", "no %s: leaks looks at inuse_space of all ticks", r.view.at_text ? "--at" : "--type");
+        dp_query_print_error("leaks", "no %s: leaks looks at inuse_space of all ticks",
+                             r.view.at_text ? "--at" : "--type");
         status = DP_EXIT_USAGE;
     }
     r.judge.view = &r.view;

@@ -27,10 +27,10 @@ static int frames_of(struct dp_cli_leaks *r, const struct dp_leaks_row *leak, si
 
 static void json_frame(const struct dp_query *v, uint32_t frame, const char *separator)
 {
-    const struct dp_naming_frame *f = &v->frames.at.at[frame];
-    dp_print_json_text(separator, "function", dp_naming_frames_text(&v->frames, f->name));
-    dp_print_json_text(",", "file", f->file ? dp_naming_frames_text(&v->frames, f->file) : "");
-    dp_print_json_number(",", "line", f->line);
+    const struct dp_query_naming_frame *f = &v->frames.at.at[frame];
+    dp_query_print_json_text(separator, "function", dp_query_naming_frames_text(&v->frames, f->name));
+    dp_query_print_json_text(",", "file", f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "");
+    dp_query_print_json_number(",", "line", f->line);
 }
 
 static void json_evidence(const struct dp_leaks_evidence *e)
@@ -40,15 +40,15 @@ static void json_evidence(const struct dp_leaks_evidence *e)
                                            [DP_LEAKS_FILLED] = "filled",
                                            [DP_LEAKS_ONCE] = "once",
                                            [DP_LEAKS_STEADY] = "steady"};
-    dp_print_json_text(",", "verdict", verdicts[e->kind]);
-    dp_print_json_number(",", "ticks_up", (int64_t)e->n_up);
-    dp_print_json_number(",", "ticks_down", (int64_t)e->n_down);
-    dp_print_json_number(",", "ticks", (int64_t)e->n_steps);
-    dp_print_json_fraction(",", "chance", e->chance);
-    dp_print_json_fraction(",", "ended", e->ended);
-    dp_print_json_fraction(",", "load", e->by_load);
-    dp_print_json_fraction(",", "freed", e->freed);
-    dp_print_json_number(",", "sampled_blocks", (int64_t)e->n_sampled);
+    dp_query_print_json_text(",", "verdict", verdicts[e->kind]);
+    dp_query_print_json_number(",", "ticks_up", (int64_t)e->n_up);
+    dp_query_print_json_number(",", "ticks_down", (int64_t)e->n_down);
+    dp_query_print_json_number(",", "ticks", (int64_t)e->n_steps);
+    dp_query_print_json_fraction(",", "chance", e->chance);
+    dp_query_print_json_fraction(",", "ended", e->ended);
+    dp_query_print_json_fraction(",", "load", e->by_load);
+    dp_query_print_json_fraction(",", "freed", e->freed);
+    dp_query_print_json_number(",", "sampled_blocks", (int64_t)e->n_sampled);
 }
 
 static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, size_t n)
@@ -60,10 +60,10 @@ static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, si
         if (frames_of(r, row, &from))
             return -ENOMEM;
         json_frame(v, v->stack.at[from], i ? ",\n{" : "\n{");
-        dp_print_json_number(",", "bytes", (int64_t)row->bytes);
-        dp_print_json_number(",", "bytes_per_hour", (int64_t)row->bytes_per_hour);
-        dp_print_json_fraction(",", "confidence", row->confidence);
-        dp_print_json_number(",", "since_ns", row->since_ns);
+        dp_query_print_json_number(",", "bytes", (int64_t)row->bytes);
+        dp_query_print_json_number(",", "bytes_per_hour", (int64_t)row->bytes_per_hour);
+        dp_query_print_json_fraction(",", "confidence", row->confidence);
+        dp_query_print_json_number(",", "since_ns", row->since_ns);
         json_evidence(&row->evidence);
         fputs(",\"stack\":[", stdout);
         for (size_t j = from; j < v->stack.n; j++) {
@@ -78,12 +78,12 @@ static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, si
 int dp_cli_leaks_json(struct dp_cli_leaks *r, size_t n)
 {
     const struct dp_leaks *judge = &r->judge;
-    dp_print_json_text("{", "verdict", dp_leaks_verdict_text(judge->verdict));
-    dp_print_json_text(",", "needs", judge->needs);
-    dp_print_json_number(",", "in_use_bytes", (int64_t)judge->in_use);
-    dp_print_json_number(",", "ticks", (int64_t)judge->n_ticks);
-    dp_print_json_number(",", "samples", (int64_t)judge->n_samples);
-    dp_print_json_number(",", "work_ns", (int64_t)judge->work_ns);
+    dp_query_print_json_text("{", "verdict", dp_leaks_verdict_text(judge->verdict));
+    dp_query_print_json_text(",", "needs", judge->needs);
+    dp_query_print_json_number(",", "in_use_bytes", (int64_t)judge->in_use);
+    dp_query_print_json_number(",", "ticks", (int64_t)judge->n_ticks);
+    dp_query_print_json_number(",", "samples", (int64_t)judge->n_samples);
+    dp_query_print_json_number(",", "work_ns", (int64_t)judge->work_ns);
     fputs(",\"leaks\":[", stdout);
     if (json_rows(r, judge->leaks.at, n))
         return -ENOMEM;
@@ -97,14 +97,14 @@ int dp_cli_leaks_json(struct dp_cli_leaks *r, size_t n)
 static void print_stack(const struct dp_cli_leaks *r, size_t from)
 {
     const struct dp_query *v = &r->view;
-    size_t n_columns = dp_print_columns(), n = v->stack.n - from;
+    size_t n_columns = dp_query_print_columns(), n = v->stack.n - from;
     for (size_t i = 0; i < n; i++) /* skips the frames that call main */
-        if (!strcmp(dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
+        if (!strcmp(dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
             n = i + 1;
     size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;
     for (size_t i = from; i < from + n_shown; i++) {
-        const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[i]];
-        const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+        const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[i]];
+        const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
         char place[256] = "";
         if (*file)
             snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
@@ -112,8 +112,9 @@ static void print_stack(const struct dp_cli_leaks *r, size_t from)
         if (n_columns && n_columns < n_used + 8) /* a narrow terminal: the function counts most */
             n_used -= strlen(place), place[0] = '\0';
         printf("%*s", NAME_COLUMN, "");
-        dp_print_name(stdout, dp_naming_frames_text(&v->frames, f->name), dp_print_room(n_columns, n_used));
-        dp_print_name(stdout, place, 0);
+        dp_query_print_name(stdout, dp_query_naming_frames_text(&v->frames, f->name),
+                            dp_query_print_room(n_columns, n_used));
+        dp_query_print_name(stdout, place, 0);
         putchar('\n');
     }
     if (n_shown < n)
@@ -142,8 +143,8 @@ static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
     time_t seconds = (time_t)(row->since_ns / 1000000000);
     struct tm tm;
     size_t from;
-    dp_print_unit(bytes, sizeof bytes, (int64_t)row->bytes, "bytes");
-    dp_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
+    dp_query_print_unit(bytes, sizeof bytes, (int64_t)row->bytes, "bytes");
+    dp_query_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
     if (row->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
     printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
@@ -159,7 +160,7 @@ static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
 static void print_tally(const struct dp_leaks_tally *tally, const char *one, const char *many)
 {
     char bytes[32];
-    dp_print_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
+    dp_query_print_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
     if (tally->n)
         printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", tally->n == 1 ? one : many);
 }
@@ -167,15 +168,15 @@ static void print_tally(const struct dp_leaks_tally *tally, const char *one, con
 static void print_heading(const struct dp_cli_leaks *r)
 {
     char bytes[32], work[32];
-    dp_print_unit(work, sizeof work, (int64_t)r->judge.work_ns, "nanoseconds");
-    dp_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use, "bytes");
+    dp_query_print_unit(work, sizeof work, (int64_t)r->judge.work_ns, "nanoseconds");
+    dp_query_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use, "bytes");
     if (r->judge.series.processes.n == 1 && *r->judge.series.processes.at[0].name)
         printf("%s: ", r->judge.series.processes.at[0].name);
     else
         printf("%zu processes: ", r->judge.series.processes.n);
     printf("%s in use", bytes);
     if (fabs(r->judge.in_use - r->judge.in_use_before) > 0.01 * r->judge.in_use_before) {
-        dp_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use_before, "bytes");
+        dp_query_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use_before, "bytes");
         printf(" at exit, %s a tick before", bytes);
     }
     printf(", %zu file%s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s");

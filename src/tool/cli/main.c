@@ -98,9 +98,9 @@ static int refuse(const char *verb, const char *word)
         }
     }
     if (meant)
-        dp_print_error(verb, "%s is not a verb; did you mean %s?", word, meant);
+        dp_query_print_error(verb, "%s is not a verb; did you mean %s?", word, meant);
     else
-        dp_print_error(verb, "%s is not a verb, and no such file; deltaprof --help lists the verbs", word);
+        dp_query_print_error(verb, "%s is not a verb, and no such file; deltaprof --help lists the verbs", word);
     return DP_EXIT_USAGE;
 }
 
@@ -152,5 +152,5 @@ static int command(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int status = command(argc, argv);
-    return status ? status : dp_print_flush(NULL);
+    return status ? status : dp_query_print_flush(NULL);
 }

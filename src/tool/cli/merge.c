@@ -54,7 +54,7 @@ static int merge(struct dp_query *v, char **paths, size_t n, const char *path)
     if (!status && v->is_fallback)
         v->merge.header.default_type = v->merge.model.types.at[v->type].type;
     if (!status && add_comment(v)) {
-        dp_print_error("merge", "out of memory");
+        dp_query_print_error("merge", "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status)
@@ -84,13 +84,14 @@ int dp_cli_merge(int argc, char **argv)
             status = dp_query_option(&v, argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
+        dp_query_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
         status = DP_EXIT_USAGE;
     }
     if (!status)
         status = merge(&v, argv + optind, (size_t)(argc - optind), path);
     if (!status && *v.paths.others && !v.kind)
-        dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", v.paths.others);
+        dp_query_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s",
+                             v.paths.others);
     dp_query_fini(&v);
     return status;
 }

@@ -89,14 +89,14 @@ int dp_cli_out_open_plain(struct dp_cli_out *out, const char *verb, const char *
         path = NULL;
     *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
     if (path && (out->fd = open_file(out)) < 0) {
-        dp_print_error(verb, "%s: %s", errno == EEXIST ? out->temporary : path, strerror(errno));
+        dp_query_print_error(verb, "%s: %s", errno == EEXIST ? out->temporary : path, strerror(errno));
         dp_store_relaxed(&unfinished, NULL);
         free(out->temporary);
         free(out->target);
         return DP_EXIT_FAILED;
     }
     if (isatty(out->fd)) {
-        dp_print_error(verb, "the output is not for a terminal: give -o FILE");
+        dp_query_print_error(verb, "the output is not for a terminal: give -o FILE");
         if (path)
             close(out->fd);
         return DP_EXIT_USAGE;
@@ -130,7 +130,7 @@ int dp_cli_out_close(struct dp_cli_out *out, int result)
     if (result && out->temporary)
         unlink(out->temporary);
     if (result)
-        dp_print_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
+        dp_query_print_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
     dp_store_relaxed(&unfinished, NULL);
     dp_gzip_free(out->gzip);
     free(out->temporary);

@@ -18,6 +18,6 @@ int dp_cli_push(int argc, char **argv)
         execv(path, argv);
         err = -errno;
     }
-    dp_print_error("push", "deltaprof-push cannot be started: %s", strerror(-err));
+    dp_query_print_error("push", "deltaprof-push cannot be started: %s", strerror(-err));
     return DP_EXIT_FAILED;
 }

@@ -45,22 +45,22 @@ static int by_bytes(const void *a, const void *b)
 
 static void print_json(const struct dp_rss *rss, int64_t explained)
 {
-    dp_print_json_number("{", "anonymous_bytes", rss->anonymous_bytes);
-    dp_print_json_number(",", "explained_bytes", explained);
-    dp_print_json_number(",", "unexplained_bytes", rss->anonymous_bytes - explained);
-    dp_print_json_number(",", "error_bytes", rss->error_bytes);
+    dp_query_print_json_number("{", "anonymous_bytes", rss->anonymous_bytes);
+    dp_query_print_json_number(",", "explained_bytes", explained);
+    dp_query_print_json_number(",", "unexplained_bytes", rss->anonymous_bytes - explained);
+    dp_query_print_json_number(",", "error_bytes", rss->error_bytes);
     if (rss->absent_bytes > 0)
-        dp_print_json_number(",", "absent_bytes", rss->absent_bytes);
+        dp_query_print_json_number(",", "absent_bytes", rss->absent_bytes);
     if (rss->file_bytes >= 0)
-        dp_print_json_number(",", "file_bytes", rss->file_bytes);
+        dp_query_print_json_number(",", "file_bytes", rss->file_bytes);
     if (rss->shared_bytes >= 0)
-        dp_print_json_number(",", "shared_bytes", rss->shared_bytes);
+        dp_query_print_json_number(",", "shared_bytes", rss->shared_bytes);
     if (rss->swap_bytes >= 0)
-        dp_print_json_number(",", "swap_bytes", rss->swap_bytes);
+        dp_query_print_json_number(",", "swap_bytes", rss->swap_bytes);
     fputs(",\"parts\":[", stdout);
     for (size_t i = 0; i < rss->parts.n; i++) {
-        dp_print_json_text(i ? ",\n{" : "\n{", "name", rss->parts.at[i].name);
-        dp_print_json_number(",", "bytes", rss->parts.at[i].bytes);
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "name", rss->parts.at[i].name);
+        dp_query_print_json_number(",", "bytes", rss->parts.at[i].bytes);
         putchar('}');
     }
     puts("]}");
@@ -69,9 +69,9 @@ static void print_json(const struct dp_rss *rss, int64_t explained)
 static void print_line(const struct dp_rss *rss, int64_t bytes, const char *name, const char *more)
 {
     char text[32], clean[DP_RSS_NAME];
-    dp_print_unit(text, sizeof text, bytes, "bytes");
+    dp_query_print_unit(text, sizeof text, bytes, "bytes");
     snprintf(clean, sizeof clean, "%s", name);
-    dp_print_clean(clean);
+    dp_query_print_clean(clean);
     printf("%10s %5.1f%%  %s%s\n", text,
            rss->anonymous_bytes ? 100.0 * (double)bytes / (double)rss->anonymous_bytes : 0, clean, more);
 }
@@ -81,15 +81,15 @@ static void print_beside(const char *what, int64_t bytes)
     char text[32];
     if (bytes <= 0)
         return;
-    dp_print_unit(text, sizeof text, bytes, "bytes");
+    dp_query_print_unit(text, sizeof text, bytes, "bytes");
     printf("%10s         %s\n", text, what);
 }
 
 static void print_table(const struct dp_rss *rss, int64_t explained)
 {
     char total[32], part[32], error[64] = "", when[64];
-    dp_print_unit(total, sizeof total, rss->anonymous_bytes, "bytes");
-    dp_print_unit(part, sizeof part, explained, "bytes");
+    dp_query_print_unit(total, sizeof total, rss->anonymous_bytes, "bytes");
+    dp_query_print_unit(part, sizeof part, explained, "bytes");
     printf("Anonymous resident memory: %s, explained: %s (%.1f%%)\n", total, part,
            rss->anonymous_bytes ? 100.0 * (double)explained / (double)rss->anonymous_bytes : 100);
     if (rss->time_ns) {
@@ -97,7 +97,7 @@ static void print_table(const struct dp_rss *rss, int64_t explained)
         printf("malloc's share is that of the profile of %s\n", when);
     }
     if (rss->error_bytes) {
-        dp_print_unit(part, sizeof part, rss->error_bytes, "bytes");
+        dp_query_print_unit(part, sizeof part, rss->error_bytes, "bytes");
         snprintf(error, sizeof error, " (sampled, +-%s)", part);
     }
     for (size_t i = 0; i < rss->parts.n; i++)
@@ -127,7 +127,7 @@ static void print_mappings(const struct dp_rss_process *p)
             break;
         char text[32];
         below = largest->anonymous_bytes;
-        dp_print_unit(text, sizeof text, below, "bytes");
+        dp_query_print_unit(text, sizeof text, below, "bytes");
         if (!n_shown)
             puts("The largest mappings that are not explained: an allocator's, or the program's own");
         printf("%10s         %zx-%zx\n", text, (size_t)largest->start, (size_t)largest->end);
@@ -152,7 +152,7 @@ static int print(struct dp_rss *rss, const struct dp_rss_process *process, bool 
                        "mappings");
         }
     }
-    return dp_print_flush("rss");
+    return dp_query_print_flush("rss");
 }
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
@@ -166,11 +166,11 @@ static int show_process(pid_t pid, const char *directory, bool json)
     if (!status && profile)
         status = dp_rss_profile_read(&then, &profile, 1);
     if (!status && directory && !profile) {
-        dp_print_error("rss", "%s: no heap profile of process %d since it began", directory, (int)pid);
+        dp_query_print_error("rss", "%s: no heap profile of process %d since it began", directory, (int)pid);
         status = DP_EXIT_FAILED;
     }
     if (!status && !(profile ? dp_rss_combine(&process, &then, &rss) : dp_rss_process_parts(&process, &rss))) {
-        dp_print_error("rss", "out of memory");
+        dp_query_print_error("rss", "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status)
@@ -220,8 +220,8 @@ int dp_cli_rss(int argc, char **argv)
     char **words = argv + optind;
     pid_t pid = n ? pid_of(words[0]) : 0;
     if (!n || (pid && n > 2)) {
-        dp_print_error("rss", "%s: deltaprof rss [--json] PID [DIR] | FILE...",
-                       n ? "one process at a time" : "no PID or FILE given");
+        dp_query_print_error("rss", "%s: deltaprof rss [--json] PID [DIR] | FILE...",
+                             n ? "one process at a time" : "no PID or FILE given");
         return DP_EXIT_USAGE;
     }
     return pid ? show_process(pid, n > 1 ? words[1] : NULL, json) : show_profiles(words, n, json);

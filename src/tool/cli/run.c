@@ -120,9 +120,9 @@ static int option(struct text *text, const char *words)
     dp_config_init(&conf);
     if (dp_config_parse(&conf, words, &error)) {
         if (strpbrk(words, "=,") || is_key(words))
-            dp_print_error("run", "-o %s", error.line);
+            dp_query_print_error("run", "-o %s", error.line);
         else
-            dp_print_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
+            dp_query_print_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
         return -EINVAL;
     }
     return append(text, words);
@@ -138,7 +138,7 @@ static int options(int argc, char **argv, struct text *text, int *first)
             break;
         }
         if (strncmp(argv[i], "-o", 2)) {
-            dp_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
+            dp_query_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
             return -EINVAL;
         }
         const char *words = argv[i] + 2;
@@ -147,7 +147,7 @@ static int options(int argc, char **argv, struct text *text, int *first)
         error = option(text, words);
     }
     if (!error && i >= argc) {
-        dp_print_error("run", "no COMMAND given: deltaprof run %s", dp_cli_verb("run")->arguments);
+        dp_query_print_error("run", "no COMMAND given: deltaprof run %s", dp_cli_verb("run")->arguments);
         return -EINVAL;
     }
     *first = i;
@@ -182,9 +182,9 @@ static void warn(const struct dp_run_program *program, bool inside)
 {
     char line[PATH_MAX + 512];
     if (dp_binary_warn(&program->elf, program->binary, inside, line, sizeof line))
-        dp_print_error("run", "%s", line);
+        dp_query_print_error("run", "%s", line);
     if (dp_binary_warn_of_waits(&program->elf, program->binary, line, sizeof line))
-        dp_print_error("run", "%s", line);
+        dp_query_print_error("run", "%s", line);
 }
 
 static void become(const struct dp_run_program *program, int argc, char **argv)
@@ -227,7 +227,7 @@ int dp_cli_run(int argc, char **argv)
     dp_config_init(&conf);
     const char *inherited = getenv("DELTAPROF_CONF");
     if (dp_config_parse(&conf, inherited, &error)) {
-        dp_print_error("run", "DELTAPROF_CONF: %s", error.line);
+        dp_query_print_error("run", "DELTAPROF_CONF: %s", error.line);
         return DP_EXIT_USAGE;
     }
     int failed = append(&text, inherited);
@@ -241,12 +241,12 @@ int dp_cli_run(int argc, char **argv)
     if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
                     (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
         status = DP_EXIT_USAGE;
-        dp_print_error("run", "%s", error.line);
+        dp_query_print_error("run", "%s", error.line);
         goto out;
     }
     if (!failed && *conf.push && dp_run_beside_check(&conf, dir, why, sizeof why)) {
         status = DP_EXIT_USAGE;
-        dp_print_error("run", "%s", why);
+        dp_query_print_error("run", "%s", why);
         goto out;
     }
     if (!failed) {
@@ -254,13 +254,13 @@ int dp_cli_run(int argc, char **argv)
         if (!status && dp_run_preload_find(library, why, sizeof why))
             status = DP_LAUNCH_REFUSED;
         if (status) {
-            dp_print_error("run", "%s", why);
+            dp_query_print_error("run", "%s", why);
             goto out;
         }
         failed = *conf.push ? dp_run_beside_start(&conf, dir) : 0;
         if (failed) {
             status = DP_LAUNCH_REFUSED;
-            dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
+            dp_query_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
             goto out;
         }
         failed = set_environment(library, text.bytes ? text.bytes : "", program.binary);
@@ -271,7 +271,7 @@ int dp_cli_run(int argc, char **argv)
         become(&program, argc - first, argv + first);
         failed = -errno;
     }
-    dp_print_error("run", "%s: %s", argv[first], strerror(-failed));
+    dp_query_print_error("run", "%s: %s", argv[first], strerror(-failed));
 out:
     free(text.bytes);
     return status;

@@ -108,7 +108,7 @@ static int count(struct functions *f, struct dp_query *v, int sign, bool creates
         if (!shown || !v->stack.n)
             continue;
         size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
-        const char *name = dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
+        const char *name = dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
         uint32_t number = dp_strings_add(&f->names, name, strlen(name));
         if (number == DP_STRINGS_NONE)
             return -ENOMEM;
@@ -145,10 +145,10 @@ static bool describe(struct dp_cli_sentences *s, struct dp_query *v, uint32_t ro
     if (dp_query_row(v, row) < 0 || !v->stack.n)
         return false;
     size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
-    const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[at]];
-    const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
-    int n =
-        snprintf(place->name, sizeof place->name, "%.*s", NAME_BYTES - 1, dp_naming_frames_text(&v->frames, f->name));
+    const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[at]];
+    const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+    int n = snprintf(place->name, sizeof place->name, "%.*s", NAME_BYTES - 1,
+                     dp_query_naming_frames_text(&v->frames, f->name));
     if (*file && f->line > 0)
         snprintf(place->name + n, sizeof place->name - (size_t)n, " (%.40s:%lld)", slash ? slash + 1 : file,
                  (long long)f->line);
@@ -173,8 +173,8 @@ static int find_leaks(struct dp_cli_sentences *s)
     const char *ticks = leaks.n_ticks == 1 ? "" : "s";
     if (status)
         return status;
-    dp_print_unit(bytes, sizeof bytes, leaks.worst_bytes, "bytes");
-    dp_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
+    dp_query_print_unit(bytes, sizeof bytes, leaks.worst_bytes, "bytes");
+    dp_query_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
     if (leaks.verdict == DP_LEAKS_LEAK && (to = add(s, "leak", 3))) {
@@ -242,14 +242,14 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
     char held[32], most[32], gone[32], when[64];
     if (!to)
         return;
-    dp_print_unit(held, sizeof held, r->held, "bytes");
+    dp_query_print_unit(held, sizeof held, r->held, "bytes");
     int n = snprintf(to->text, sizeof to->text, "%.0f%% of resident memory, %s, is held by malloc and not in use",
                      100 * share, held);
     to->amount = r->held;
     to->verb = "rss";
     if (f && (double)f->value >= CAUSE_SHARE * (double)r->held && describe(s, peak, f->row, &place)) {
-        dp_print_unit(gone, sizeof gone, f->value, "bytes");
-        dp_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
+        dp_query_print_unit(gone, sizeof gone, f->value, "bytes");
+        dp_query_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak->moments.time_ns);
         n += snprintf(to->text + n, sizeof to->text - (size_t)n, ": %s had %s more at the peak (%s in use, %s) than %s",
                       place.name, gone, most, when, peak->merge.goes_on ? "now" : "at the end");
@@ -274,7 +274,7 @@ static int find_held(struct dp_cli_sentences *s)
     if (!status)
         status = read_resident(&end, &r);
     if (!status && (count(&freed, &peak, 1, true) || count(&freed, &end, -1, false))) {
-        dp_print_error(s->verb, "out of memory");
+        dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
@@ -284,7 +284,7 @@ static int find_held(struct dp_cli_sentences *s)
     else if (!status)
         looked(s, "resident memory was not measured");
     if (!status) {
-        dp_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
+        dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
         looked(s, "at most %s in use, %s", most, when);
     }
@@ -320,7 +320,7 @@ static int find_locks(struct dp_cli_sentences *s)
     if (!status)
         status = dp_query_read(&v, s->paths, s->n_paths);
     if (!status && count(&f, &v, 1, true)) {
-        dp_print_error(s->verb, "out of memory");
+        dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     const struct function *worst = status ? NULL : largest(&f);
@@ -329,8 +329,8 @@ static int find_locks(struct dp_cli_sentences *s)
         describe(s, &v, worst->row, &place)) {
         double share = lasted > 0 ? (double)worst->value / lasted : 0;
         struct dp_cli_sentence *to = add(s, "lock", 1 + (share < 1 ? share : 1));
-        dp_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
-        dp_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
+        dp_query_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
+        dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
         if (to) {
             snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
                      place.name, delay, duration);
@@ -340,7 +340,7 @@ static int find_locks(struct dp_cli_sentences *s)
             to->verb = "waits";
         }
     } else if (!status) {
-        dp_print_unit(delay, sizeof delay, worst ? worst->value : 0, "nanoseconds");
+        dp_query_print_unit(delay, sizeof delay, worst ? worst->value : 0, "nanoseconds");
         looked(s, worst ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", delay);
     }
     functions_fini(&f);

@@ -32,7 +32,7 @@ static const char about[] =
 /* Prints the text in lines of at most n_columns, 0: in one; the later lines are indented. */
 static void print_wrapped(char *text, size_t n_columns, int indent)
 {
-    dp_print_clean(text);
+    dp_query_print_clean(text);
     for (size_t n_used = 0; *text;) {
         size_t n = strcspn(text, " "), n_more = n_used > (size_t)indent ? 1 : 0;
         if (n_columns && n_used + n_more + n > n_columns && n_more) {
@@ -51,7 +51,7 @@ static void print_wrapped(char *text, size_t n_columns, int indent)
 
 static void print(struct dp_cli_sentences *s, const char *argument)
 {
-    size_t n_columns = dp_print_columns();
+    size_t n_columns = dp_query_print_columns();
     if (n_columns && n_columns < LEAST_COLUMNS)
         n_columns = LEAST_COLUMNS;
     for (size_t i = 0; i < s->n; i++) {
@@ -59,7 +59,7 @@ static void print(struct dp_cli_sentences *s, const char *argument)
         if (!s->at[i].verb)
             continue;
         printf("%*sdeltaprof %s ", INDENT, "", s->at[i].verb);
-        dp_print_argument(argument);
+        dp_query_print_argument(argument);
     }
 }
 
@@ -70,19 +70,19 @@ static void print_json(const struct dp_cli_sentences *s, const char *argument)
         const struct dp_cli_sentence *it = &s->at[i];
         const char *at = NULL, *separator = "";
         char name[256], *more = NULL;
-        dp_print_json_text(i ? ",\n{" : "\n{", "kind", it->kind);
-        dp_print_json_text(",", "text", it->text);
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "kind", it->kind);
+        dp_query_print_json_text(",", "text", it->text);
         if (it->amount >= 0)
-            dp_print_json_number(",", it->is_time ? "ns" : "bytes", it->amount);
+            dp_query_print_json_number(",", it->is_time ? "ns" : "bytes", it->amount);
         fputs(",\"stack\":[", stdout);
         while (it->stack != DP_STRINGS_NONE && dp_query_stacks_next(&s->stacks, it->stack, &at, name, sizeof name)) {
             fputs(separator, stdout);
-            dp_print_json_string(name);
+            dp_query_print_json_string(name);
             separator = ",";
         }
         putchar(']');
         if (it->verb && asprintf(&more, "deltaprof %s %s", it->verb, argument) > 0)
-            dp_print_json_text(",", "more", more);
+            dp_query_print_json_text(",", "more", more);
         free(more);
         putchar('}');
     }
@@ -108,7 +108,7 @@ static char *profiles_of(pid_t pid)
         if (!*process.out)
             dp_rss_beacon_read(&process);
         if (!*process.out)
-            dp_print_error("summary", "process %d is not profiled, or writes no files", (int)pid);
+            dp_query_print_error("summary", "process %d is not profiled, or writes no files", (int)pid);
         else if (asprintf(&glob, "%s/*.%d.*.pb.gz", process.out, (int)pid) < 0)
             glob = NULL;
     }
@@ -121,7 +121,7 @@ static int show(struct dp_cli_sentences *s, bool json)
     int status = dp_cli_sentences_find(s);
     if (!status) {
         (json ? print_json((const struct dp_cli_sentences *)s, s->paths[0]) : print(s, s->paths[0]));
-        status = dp_print_flush("summary");
+        status = dp_query_print_flush("summary");
     }
     return status;
 }
@@ -145,7 +145,7 @@ int dp_cli_summary(int argc, char **argv)
             return DP_EXIT_USAGE;
     }
     if (optind == argc) {
-        dp_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
+        dp_query_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
         return DP_EXIT_USAGE;
     }
     s.paths = argv + optind;

@@ -133,12 +133,13 @@ static int show(struct dp_query_paths *paths, enum format format, const char *pa
             status = read_all(&timeline, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
     }
     if (!status && !timeline.events.n) {
-        dp_print_error("timeline", "no sample has a time; profiles with times are made by deltaprof run -o events=on");
+        dp_query_print_error("timeline",
+                             "no sample has a time; profiles with times are made by deltaprof run -o events=on");
         status = DP_EXIT_FAILED;
     }
     if (!status && timeline.n_untimed)
-        dp_print_error("timeline", "%zu sample%s without a time %s left out", timeline.n_untimed,
-                       timeline.n_untimed == 1 ? "" : "s", timeline.n_untimed == 1 ? "is" : "are");
+        dp_query_print_error("timeline", "%zu sample%s without a time %s left out", timeline.n_untimed,
+                             timeline.n_untimed == 1 ? "" : "s", timeline.n_untimed == 1 ? "is" : "are");
     if (!status)
         status = write_out(&timeline, format, path);
     dp_formats_timeline_fini(&timeline);
@@ -157,10 +158,10 @@ int dp_cli_timeline(int argc, char **argv)
     enum format format = format_of(to, output.path);
     if (optind == argc || format == UNKNOWN) {
         if (to && format == UNKNOWN)
-            dp_print_error("timeline", "--to %s: perfetto or firefox", to);
+            dp_query_print_error("timeline", "--to %s: perfetto or firefox", to);
         else
-            dp_print_error("timeline", optind == argc ? "no file given: deltaprof timeline PATH... -o OUT"
-                                                      : "which format? -o FILE.pftrace, -o FILE.json, or --to");
+            dp_query_print_error("timeline", optind == argc ? "no file given: deltaprof timeline PATH... -o OUT"
+                                                            : "which format? -o FILE.pftrace, -o FILE.json, or --to");
         return DP_EXIT_USAGE;
     }
     struct dp_query_paths paths = {.n = 0};

@@ -76,7 +76,7 @@ static bool add_type(struct dp_query_count *c, const char *name, size_t *column)
 static int add_column(struct table *t, const char *name)
 {
     if (t->n_columns == SHOWN_MAX) {
-        dp_print_error("top", "--columns %s: more than %d", t->wanted, SHOWN_MAX);
+        dp_query_print_error("top", "--columns %s: more than %d", t->wanted, SHOWN_MAX);
         return DP_EXIT_USAGE;
     }
     struct column *column = &t->columns[t->n_columns];
@@ -87,9 +87,9 @@ static int add_column(struct table *t, const char *name)
     if (found && (is_share || is_mean))
         found = add_type(&t->count, "freed_objects", &column->below);
     if (!found) {
-        dp_print_error("top", "--columns %s: %s", name,
-                       is_share || is_mean ? "no profile has lifetimes; the program needs age=on"
-                                           : "no profile has this sample type");
+        dp_query_print_error("top", "--columns %s: %s", name,
+                             is_share || is_mean ? "no profile has lifetimes; the program needs age=on"
+                                                 : "no profile has this sample type");
         return DP_EXIT_FAILED;
     }
     const struct dp_model *m = &t->count.view->merge.model;
@@ -108,7 +108,7 @@ static int add_columns(struct table *t)
             status = add_column(t, name);
             continue;
         }
-        dp_print_error("top", "--columns %s: a name is empty", t->wanted);
+        dp_query_print_error("top", "--columns %s: a name is empty", t->wanted);
         status = DP_EXIT_USAGE;
     }
     return status;
@@ -137,9 +137,9 @@ static void print_columns(const struct table *t, const struct dp_query_node *nod
         else if (column_of(t, node, column, &value) && !strcmp(column->name, "temporary"))
             snprintf(text, sizeof text, "%.1f%%", 100 * value);
         else if (column_of(t, node, column, &value) && !strcmp(column->unit, "microseconds"))
-            dp_print_unit(text, sizeof text, (int64_t)(1000 * value), "nanoseconds");
+            dp_query_print_unit(text, sizeof text, (int64_t)(1000 * value), "nanoseconds");
         else if (column_of(t, node, column, &value))
-            dp_print_unit(text, sizeof text, (int64_t)value, column->unit);
+            dp_query_print_unit(text, sizeof text, (int64_t)value, column->unit);
         printf(" %*s", strlen(column->name) < COLUMN_WIDTH ? COLUMN_WIDTH : (int)strlen(column->name), text);
     }
 }
@@ -151,11 +151,11 @@ static void print_json_columns(const struct table *t, const struct dp_query_node
         double value;
         bool known = column_of(t, node, column, &value);
         if (known && !strcmp(column->name, "temporary"))
-            dp_print_json_fraction(",", column->name, value);
+            dp_query_print_json_fraction(",", column->name, value);
         else if (known && !strcmp(column->unit, "microseconds"))
-            dp_print_json_number(",", column->name, (int64_t)(1000 * value));
+            dp_query_print_json_number(",", column->name, (int64_t)(1000 * value));
         else if (known)
-            dp_print_json_number(",", column->name, (int64_t)value);
+            dp_query_print_json_number(",", column->name, (int64_t)value);
     }
 }
 
@@ -164,14 +164,14 @@ static void print_name(const struct table *t, const char *name, size_t n_columns
 {
     const char *blank = strrchr(name, ' '), *slash = strrchr(name, '/');
     if (!n_columns || t->count.by != DP_QUERY_BY_LINE || !blank || slash < blank) {
-        dp_print_name(stdout, name, n_columns);
+        dp_query_print_name(stdout, name, n_columns);
         return;
     }
-    size_t n_left = dp_print_room(n_columns, strlen(slash + 1) + 1);
+    size_t n_left = dp_query_print_room(n_columns, strlen(slash + 1) + 1);
     char *function = strndup(name, (size_t)(blank - name));
-    dp_print_name(stdout, function ? function : "", n_left);
+    dp_query_print_name(stdout, function ? function : "", n_left);
     putchar(' ');
-    dp_print_name(stdout, slash + 1, n_columns > n_left + 4 ? n_columns - n_left - 1 : 3);
+    dp_query_print_name(stdout, slash + 1, n_columns > n_left + 4 ? n_columns - n_left - 1 : 3);
     free(function);
 }
 
@@ -186,11 +186,11 @@ static size_t width_of_columns(const struct table *t)
 
 static void choose_layout(struct table *t)
 {
-    size_t n_columns = dp_print_columns(), more = width_of_columns(t);
+    size_t n_columns = dp_query_print_columns(), more = width_of_columns(t);
     bool all = !n_columns || n_columns >= ALL_WIDTH + more + NAME_LEAST;
     bool some = all || n_columns >= SOME_WIDTH + more + NAME_LITTLE;
     t->layout = all ? ALL : some ? SOME : ONE;
-    t->n_columns_name = dp_print_room(n_columns, more + (all ? ALL_WIDTH : some ? SOME_WIDTH : ONE_WIDTH));
+    t->n_columns_name = dp_query_print_room(n_columns, more + (all ? ALL_WIDTH : some ? SOME_WIDTH : ONE_WIDTH));
 }
 
 static void print_heading(const struct table *t)
@@ -209,8 +209,8 @@ static void print_row(const struct table *t, const struct dp_query_node *node, i
 {
     const struct dp_query_count *c = &t->count;
     char flat[32], cum[32];
-    dp_print_unit(flat, sizeof flat, node->flat, dp_query_unit(c->view));
-    dp_print_unit(cum, sizeof cum, node->cum, dp_query_unit(c->view));
+    dp_query_print_unit(flat, sizeof flat, node->flat, dp_query_unit(c->view));
+    dp_query_print_unit(cum, sizeof cum, node->cum, dp_query_unit(c->view));
     if (t->layout == ALL)
         printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
                dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
@@ -235,8 +235,8 @@ static void print_table(struct table *t, size_t n_wanted)
         dp_merge_sum(&shown, c->nodes.at[i].flat);
 
     char flat[32], cum[32];
-    dp_print_unit(flat, sizeof flat, shown, unit);
-    dp_print_unit(cum, sizeof cum, c->total, unit);
+    dp_query_print_unit(flat, sizeof flat, shown, unit);
+    dp_query_print_unit(cum, sizeof cum, c->total, unit);
     printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n, things[c->by], flat, cum,
            dp_cli_percent(shown, c->weight));
     choose_layout(t);
@@ -251,15 +251,15 @@ static void print_json(const struct table *t, size_t n_wanted)
 {
     const struct dp_query_count *c = &t->count;
     size_t n_shown = n_wanted && n_wanted < c->nodes.n ? n_wanted : c->nodes.n;
-    dp_print_json_text("{", "type", dp_query_type(c->view));
-    dp_print_json_text(",", "unit", dp_query_unit(c->view));
-    dp_print_json_number(",", "total", c->total);
+    dp_query_print_json_text("{", "type", dp_query_type(c->view));
+    dp_query_print_json_text(",", "unit", dp_query_unit(c->view));
+    dp_query_print_json_number(",", "total", c->total);
     fputs(",\"rows\":[", stdout);
     for (size_t i = 0; i < n_shown; i++) {
         const struct dp_query_node *node = &c->nodes.at[i];
-        dp_print_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, node->name));
-        dp_print_json_number(",", "flat", node->flat);
-        dp_print_json_number(",", "cum", node->cum);
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, node->name));
+        dp_query_print_json_number(",", "flat", node->flat);
+        dp_query_print_json_number(",", "cum", node->cum);
         print_json_columns(t, node);
         putchar('}');
     }
@@ -278,7 +278,7 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
     if (status)
         return status;
     if (dp_query_count_rows(c)) {
-        dp_print_error("top", "out of memory");
+        dp_query_print_error("top", "out of memory");
         return DP_EXIT_FAILED;
     }
     dp_query_count_sort(c);
@@ -306,7 +306,7 @@ static int parse_by(struct dp_query_count *c, const char *text)
         c->key = text + 6;
         return 0;
     }
-    dp_print_error("top", "--by %s: function, line, file, library or label:KEY", text);
+    dp_query_print_error("top", "--by %s: function, line, file, library or label:KEY", text);
     return DP_EXIT_USAGE;
 }
 
@@ -316,7 +316,7 @@ static int parse_number(const char *text, size_t *number)
     *number = strtoul(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end)
         return 0;
-    dp_print_error("top", "-n %s is not a number", text);
+    dp_query_print_error("top", "-n %s is not a number", text);
     return DP_EXIT_USAGE;
 }
 
@@ -348,7 +348,7 @@ int dp_cli_top(int argc, char **argv)
             status = dp_query_option(&view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("top", "no file given: deltaprof top [OPTION]... PATH...");
+        dp_query_print_error("top", "no file given: deltaprof top [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
     if (!status)

@@ -45,8 +45,8 @@ struct shown {
 
 static bool is_match(const struct shown *s, const regex_t *regex, size_t at)
 {
-    const struct dp_naming_frames *f = &s->view.frames;
-    return !regexec(regex, dp_naming_frames_text(f, f->at.at[s->view.stack.at[at]].name), 0, NULL, 0);
+    const struct dp_query_naming_frames *f = &s->view.frames;
+    return !regexec(regex, dp_query_naming_frames_text(f, f->at.at[s->view.stack.at[at]].name), 0, NULL, 0);
 }
 
 static int push_name(struct shown *s, size_t at)
@@ -131,7 +131,7 @@ struct printing {
 static void print_numbers(const struct printing *p, int64_t value)
 {
     char cum[32];
-    dp_print_unit(cum, sizeof cum, value, dp_query_unit(&p->shown->view));
+    dp_query_print_unit(cum, sizeof cum, value, dp_query_unit(&p->shown->view));
     if (p->is_narrow)
         printf("%10s  ", cum);
     else
@@ -145,13 +145,13 @@ static void print_text(const struct printing *p, size_t indent, const char *text
         most = p->n_columns > NARROW_LEAST ? p->n_columns - NARROW_LEAST : 0;
     size_t width = indent < most ? indent : most;
     printf("%*s", (int)width, "");
-    dp_print_name(stdout, text, dp_print_room(p->n_columns, width));
+    dp_query_print_name(stdout, text, dp_query_print_room(p->n_columns, width));
     putchar('\n');
 }
 
 static const char *name_of(const struct printing *p, uint32_t node)
 {
-    return dp_naming_frames_text(&p->shown->view.frames, p->tree->nodes.at[node].name);
+    return dp_query_naming_frames_text(&p->shown->view.frames, p->tree->nodes.at[node].name);
 }
 
 static bool is_small(const struct printing *p, int64_t value)
@@ -211,10 +211,10 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
 /* what: which nodes these are, and of which function. */
 static int print_tree(const struct shown *s, const struct dp_query_calltree *tree, const char *what, const char *of)
 {
-    size_t n_columns = dp_print_columns();
+    size_t n_columns = dp_query_print_columns();
     struct printing p = {.shown = s, .tree = tree};
     p.is_narrow = n_columns && n_columns < NAME_COLUMN + NAME_LEAST;
-    p.n_columns = dp_print_room(n_columns, p.is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN);
+    p.n_columns = dp_query_print_room(n_columns, p.is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN);
     if (p.is_narrow)
         printf("%10s  %s%s\n", "cum", what, of);
     else
@@ -240,7 +240,7 @@ static int print_all(struct shown *s)
 {
     char total[32];
     dp_cli_heading(&s->view);
-    dp_print_unit(total, sizeof total, s->tree.total, dp_query_unit(&s->view));
+    dp_query_print_unit(total, sizeof total, s->tree.total, dp_query_unit(&s->view));
     printf("Total: %s\n", total);
     int err = 0;
     if (s->has_callers)
@@ -263,9 +263,9 @@ static void print_json_tree(const struct shown *s, const struct dp_query_calltre
     putchar('[');
     uint32_t at = tree->nodes.n ? nodes[0].child : 0;
     while (at) {
-        dp_print_json_text("{", "name", dp_naming_frames_text(&s->view.frames, nodes[at].name));
-        dp_print_json_number(",", "flat", nodes[at].flat);
-        dp_print_json_number(",", "cum", nodes[at].cum);
+        dp_query_print_json_text("{", "name", dp_query_naming_frames_text(&s->view.frames, nodes[at].name));
+        dp_query_print_json_number(",", "flat", nodes[at].flat);
+        dp_query_print_json_number(",", "cum", nodes[at].cum);
         fputs(",\"children\":[", stdout);
         if (nodes[at].child) {
             at = nodes[at].child;
@@ -287,9 +287,9 @@ static void print_json_tree(const struct shown *s, const struct dp_query_calltre
 
 static void print_json(const struct shown *s)
 {
-    dp_print_json_text("{", "type", dp_query_type(&s->view));
-    dp_print_json_text(",", "unit", dp_query_unit(&s->view));
-    dp_print_json_number(",", "total", s->tree.total);
+    dp_query_print_json_text("{", "type", dp_query_type(&s->view));
+    dp_query_print_json_text(",", "unit", dp_query_unit(&s->view));
+    dp_query_print_json_number(",", "total", s->tree.total);
     if (s->has_callers) {
         fputs(",\"callers\":", stdout);
         print_json_tree(s, &s->up);
@@ -310,8 +310,8 @@ static int show(struct shown *s, char **paths, size_t n)
         return status;
     int err = build(s);
     if (!err && ((s->has_callers && !s->up.n_rows) || (s->has_callees && !s->tree.n_rows))) {
-        dp_print_error("tree", "no function matches %s; deltaprof top -n0 names them all",
-                       s->has_callers && !s->up.n_rows ? s->callers_text : s->callees_text);
+        dp_query_print_error("tree", "no function matches %s; deltaprof top -n0 names them all",
+                             s->has_callers && !s->up.n_rows ? s->callers_text : s->callees_text);
         return DP_EXIT_FAILED;
     }
     if (!err && s->view.json)
@@ -319,7 +319,7 @@ static int show(struct shown *s, char **paths, size_t n)
     else if (!err)
         err = print_all(s);
     if (err) {
-        dp_print_error("tree", "out of memory");
+        dp_query_print_error("tree", "out of memory");
         return DP_EXIT_FAILED;
     }
     return dp_query_end(&s->view);
@@ -331,7 +331,7 @@ static int take_function(regex_t *regex, bool *has, const char **text, const cha
     int err = *has ? REG_BADPAT : regcomp(regex, optarg, REG_EXTENDED | REG_NOSUB);
     if (err) {
         regerror(err, regex, why, sizeof why);
-        dp_print_error("tree", "%s %s: %s", option, optarg, *has ? "may be given once; A|B matches both" : why);
+        dp_query_print_error("tree", "%s %s: %s", option, optarg, *has ? "may be given once; A|B matches both" : why);
         return DP_EXIT_USAGE;
     }
     *has = true;
@@ -346,7 +346,7 @@ static int take_min(double *percent)
     end += *end == '%';
     if (end != optarg && !*end && *percent >= 0 && *percent <= 100)
         return 0;
-    dp_print_error("tree", "--min %s is not a percentage", optarg);
+    dp_query_print_error("tree", "--min %s is not a percentage", optarg);
     return DP_EXIT_USAGE;
 }
 
@@ -373,7 +373,7 @@ int dp_cli_tree(int argc, char **argv)
             status = dp_query_option(&s.view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
+        dp_query_print_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
     s.view.raw |= s.has_callers || s.has_callees; /* a folded function may be the one that the user asks for */

@@ -60,7 +60,7 @@ struct view {
 
 static int out_of_memory(void)
 {
-    dp_print_error("view", "out of memory");
+    dp_query_print_error("view", "out of memory");
     return DP_EXIT_FAILED;
 }
 
@@ -126,11 +126,11 @@ static int add_all_named(struct view *v)
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
         if (v->names[i].kind_id == DP_KIND_EVENTS)
             continue; /* the same as the other files have, one by one */
-        dp_print_progress("view", v->n_names - i, v->n_names + 1);
+        dp_query_print_progress("view", v->n_names - i, v->n_names + 1);
         bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
         status = add_named(v, &v->names[i], is_new);
     }
-    dp_print_progress("view", 1, 1);
+    dp_query_print_progress("view", 1, 1);
     return status;
 }
 
@@ -206,7 +206,7 @@ static int add_all(struct view *v)
     for (size_t i = 0; i < v->paths.n; i++) {
         bool is_input = !strcmp(v->paths.at[i], "-");
         if (is_input && v->paths.n > 1) {
-            dp_print_error("view", "- cannot be combined with other files");
+            dp_query_print_error("view", "- cannot be combined with other files");
             return DP_EXIT_USAGE;
         }
         if (!dp_query_file_parse(v->paths.at[i], &name))
@@ -338,7 +338,7 @@ static int write_file(struct view *v)
     status = dp_cli_out_close(&out, write_page(v, &out));
     if (!status && is_file) {
         puts(path);
-        status = dp_print_flush("view");
+        status = dp_query_print_flush("view");
     }
     return status;
 }
@@ -360,7 +360,7 @@ int dp_cli_view(int argc, char **argv)
             status = dp_query_bad_option(argv, option);
     }
     if (!status && optind == argc) {
-        dp_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
+        dp_query_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
         status = DP_EXIT_USAGE;
     }
     if (!status)

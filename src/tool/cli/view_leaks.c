@@ -35,7 +35,7 @@ static int put_leak(struct dp_pack *pack, struct dp_query *query, const struct d
     err = err ?: put_number(pack, (uint64_t)fmax(row->bytes_per_hour, 0)) ?: put_number(pack, (uint64_t)lround(1000 * row->confidence));
     err = err ?: put_number(pack, query->stack.n - from);
     for (size_t i = from; i < query->stack.n && !err; i++)
-        err = put_text(pack, dp_naming_frames_text(&query->frames, query->frames.at.at[query->stack.at[i]].name));
+        err = put_text(pack, dp_query_naming_frames_text(&query->frames, query->frames.at.at[query->stack.at[i]].name));
     return err;
 }
 
@@ -62,7 +62,7 @@ int dp_cli_view_leaks(struct dp_pack *pack, char **files, size_t n, size_t limit
     if (!status)
         status = dp_leaks_judge(&judge);
     if (!status && put_verdict(pack, &query, &judge)) {
-        dp_print_error("view", "out of memory");
+        dp_query_print_error("view", "out of memory");
         status = DP_EXIT_FAILED;
     }
     dp_leaks_fini(&judge);

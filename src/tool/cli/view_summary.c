@@ -38,7 +38,7 @@ int dp_cli_view_summary(struct dp_pack *pack, char **files, size_t n, size_t lim
     for (size_t i = 0; i < s.n && !status && !err; i++)
         err = put_sentence(pack, &s, &s.at[i]);
     if (err) {
-        dp_print_error("view", "out of memory");
+        dp_query_print_error("view", "out of memory");
         status = DP_EXIT_FAILED;
     }
     dp_cli_sentences_fini(&s);

@@ -59,7 +59,7 @@ static int add_stack(struct waits *w, const uint32_t *locations, uint32_t depth)
     struct dp_query *v = &w->query;
     int shown = dp_query_stack(v, locations, depth), err = shown < 0 ? shown : 0;
     for (size_t i = 0; i < v->stack.n && !err; i++)
-        err = add_text(w, dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[i]].name), NAME_END);
+        err = add_text(w, dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[i]].name), NAME_END);
     return err;
 }
 
@@ -139,7 +139,7 @@ static void join(struct waits *w, const char **at, const char *end, size_t n_col
     if (n_more)
         snprintf(more, sizeof more, " < %zu more", n_more);
     if (w->text.n)
-        dp_print_name(stdout, w->text.at, n_columns > strlen(more) + 4 ? n_columns - strlen(more) : n_columns);
+        dp_query_print_name(stdout, w->text.at, n_columns > strlen(more) + 4 ? n_columns - strlen(more) : n_columns);
     fputs(more, stdout);
     putchar('\n');
     *at += *at < end;
@@ -148,14 +148,16 @@ static void join(struct waits *w, const char **at, const char *end, size_t n_col
 static void show(struct waits *w, size_t n)
 {
     enum { BEFORE = 29, LEAST = 28 }; /* columns before the stacks, and of the stacks */
-    size_t columns = dp_print_columns(), n_columns = columns > BEFORE + LEAST ? columns - BEFORE : columns ? LEAST : 0;
+    size_t columns = dp_query_print_columns(), n_columns = columns > BEFORE + LEAST ? columns - BEFORE
+                                                           : columns                ? LEAST
+                                                                                    : 0;
     if (n)
         printf("%10s %7s %8s\n", "delay", "share", "unlocks");
     for (size_t i = 0; i < n; i++) {
         const struct sum *sum = &w->sums.at[i];
         const char *at = dp_strings_at(&w->keys, sum->key), *end = at + dp_strings_size(&w->keys, sum->key);
         char delay[32];
-        dp_print_unit(delay, sizeof delay, sum->ns, "nanoseconds");
+        dp_query_print_unit(delay, sizeof delay, sum->ns, "nanoseconds");
         printf("%10s %6.1f%% %8lld  ", delay, 100.0 * (double)sum->ns / (double)w->total, (long long)sum->n);
         join(w, &at, end, n_columns);
         printf("%*sheld by ", BEFORE, "");
@@ -176,7 +178,7 @@ static void json_stack(struct waits *w, const char *key, const char **at, const 
         if (to)
             sprintf(to, "%.*s", n, *at);
         fputs(separator, stdout);
-        dp_print_json_string(to ? to : "");
+        dp_query_print_json_string(to ? to : "");
         *at += n + 1;
     }
     putchar(']');
@@ -185,14 +187,14 @@ static void json_stack(struct waits *w, const char *key, const char **at, const 
 
 static void show_json(struct waits *w, size_t n)
 {
-    dp_print_json_text("{", "unit", "nanoseconds");
-    dp_print_json_number(",", "total", w->total);
+    dp_query_print_json_text("{", "unit", "nanoseconds");
+    dp_query_print_json_number(",", "total", w->total);
     printf(",\"pairs\":[");
     for (size_t i = 0; i < n; i++) {
         const struct sum *sum = &w->sums.at[i];
         const char *at = dp_strings_at(&w->keys, sum->key), *end = at + dp_strings_size(&w->keys, sum->key);
-        dp_print_json_number(i ? ",{" : "{", "ns", sum->ns);
-        dp_print_json_number(",", "unlocks", sum->n);
+        dp_query_print_json_number(i ? ",{" : "{", "ns", sum->ns);
+        dp_query_print_json_number(",", "unlocks", sum->n);
         json_stack(w, "waiter", &at, end);
         json_stack(w, "holder", &at, end);
         putchar('}');
@@ -209,7 +211,7 @@ static int collect(struct waits *w)
         err = add_pair(w, &pair);
     }
     if (err) {
-        dp_print_error("waits", "out of memory");
+        dp_query_print_error("waits", "out of memory");
         return DP_EXIT_FAILED;
     }
     if (w->sums.n)
@@ -223,7 +225,7 @@ static int parse_number(const char *text, size_t *number)
     *number = strtoul(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end)
         return 0;
-    dp_print_error("waits", "-n %s is not a number", text);
+    dp_query_print_error("waits", "-n %s is not a number", text);
     return DP_EXIT_USAGE;
 }
 
@@ -242,22 +244,22 @@ int dp_cli_waits(int argc, char **argv)
             status = parse_number(optarg, &w.n_shown);
     }
     if (!status && (w.query.n_labels || w.query.merge.with_inherited)) {
-        dp_print_error("waits", w.query.n_labels ? "pairs have no labels" : "no --inherited: it is about memory");
+        dp_query_print_error("waits", w.query.n_labels ? "pairs have no labels" : "no --inherited: it is about memory");
         status = DP_EXIT_USAGE;
     }
     if (!status && optind == argc) {
-        dp_print_error("waits", "no file given: deltaprof waits [OPTION]... PATH...");
+        dp_query_print_error("waits", "no file given: deltaprof waits [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
     if (!status && w.query.type_name && strcmp(w.query.type_name, "delay")) {
-        dp_print_error("waits", "no --type: waits shows the delay of pairs");
+        dp_query_print_error("waits", "no --type: waits shows the delay of pairs");
         status = DP_EXIT_USAGE;
     }
     w.query.preferred = "delay";
     status = status ? status : dp_query_read(&w.query, argv + optind, (size_t)(argc - optind));
     if (!status && strcmp(dp_query_type(&w.query), "delay")) {
-        dp_print_error("waits", "%s: no lock profile; deltaprof run writes some when threads wait for locks",
-                       dp_query_file_name(w.query.argument));
+        dp_query_print_error("waits", "%s: no lock profile; deltaprof run writes some when threads wait for locks",
+                             dp_query_file_name(w.query.argument));
         status = DP_EXIT_FAILED;
     }
     status = status ? status : collect(&w);

@@ -56,21 +56,22 @@ static size_t n_rows(const struct dp_strings *set)
 
 /* ---- stacks ---- */
 
-static int32_t push_frame(struct dp_formats_timeline_tables *t, const struct dp_naming_frame *f, uint64_t address,
+static int32_t push_frame(struct dp_formats_timeline_tables *t, const struct dp_query_naming_frame *f, uint64_t address,
                           bool is_inlined, int32_t prefix)
 {
-    const struct dp_naming_frames *frames = &t->timeline->frames;
+    const struct dp_query_naming_frames *frames = &t->timeline->frames;
     struct function function;
     struct frame frame;
     struct stack stack;
     memset(&function, 0, sizeof function); /* padding is compared too */
     memset(&frame, 0, sizeof frame);
     memset(&stack, 0, sizeof stack);
-    function.name = dp_formats_timeline_tables_add_string(t, dp_naming_frames_text(frames, f->name));
-    function.file = f->file ? dp_formats_timeline_tables_add_string(t, dp_naming_frames_text(frames, f->file)) : 0;
+    function.name = dp_formats_timeline_tables_add_string(t, dp_query_naming_frames_text(frames, f->name));
+    function.file =
+        f->file ? dp_formats_timeline_tables_add_string(t, dp_query_naming_frames_text(frames, f->file)) : 0;
     function.library = NONE;
     if (f->library) {
-        uint32_t name = dp_formats_timeline_tables_add_string(t, dp_naming_frames_text(frames, f->library));
+        uint32_t name = dp_formats_timeline_tables_add_string(t, dp_query_naming_frames_text(frames, f->library));
         function.library = (int32_t)add_row(t, &t->resources, &name, sizeof name);
     }
     frame.function = add_row(t, &t->functions, &function, sizeof function);
@@ -91,7 +92,7 @@ int32_t dp_formats_timeline_tables_stack(struct dp_formats_timeline_tables *t, u
     for (uint32_t i = dp_model_depth(m, row); i-- > 0 && !t->err;) {
         uint32_t location = dp_model_stack(m, row)[i], first;
         const struct dp_model_location *l = &m->locations.at[location];
-        int n = dp_naming_frames_of(&t->timeline->frames, location, &first);
+        int n = dp_query_naming_frames_of(&t->timeline->frames, location, &first);
         if (n < 0)
             t->err = n;
         while (n-- > 0 && !t->err)

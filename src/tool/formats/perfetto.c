@@ -153,12 +153,12 @@ static const char *stack_text(struct trace *t, const struct dp_formats_timeline_
     dp_vec_clear(&t->text);
     for (uint32_t i = 0; i < dp_model_depth(m, e->row) && !t->packets.err; i++) {
         uint32_t first;
-        int n = dp_naming_frames_of(&timeline->frames, dp_model_stack(m, e->row)[i], &first);
+        int n = dp_query_naming_frames_of(&timeline->frames, dp_model_stack(m, e->row)[i], &first);
         if (n < 0)
             t->packets.err = n;
         for (int k = 0; k < n; k++) {
-            const struct dp_naming_frame *frame = &timeline->frames.at.at[first + (uint32_t)k];
-            add_to_text(t, dp_naming_frames_text(&timeline->frames, frame->name));
+            const struct dp_query_naming_frame *frame = &timeline->frames.at.at[first + (uint32_t)k];
+            add_to_text(t, dp_query_naming_frames_text(&timeline->frames, frame->name));
             if (first_name == UINT32_MAX)
                 first_name = frame->name;
             if (leaf_name == UINT32_MAX && !frame->is_foreign && !frame->is_passing && !frame->is_unnamed)
@@ -166,7 +166,7 @@ static const char *stack_text(struct trace *t, const struct dp_formats_timeline_
         }
     }
     uint32_t name = leaf_name != UINT32_MAX ? leaf_name : first_name;
-    *leaf = name != UINT32_MAX ? dp_naming_frames_text(&timeline->frames, name) : "[no stack]";
+    *leaf = name != UINT32_MAX ? dp_query_naming_frames_text(&timeline->frames, name) : "[no stack]";
     return t->text.n ? t->text.at : "";
 }
 

@@ -161,7 +161,7 @@ void dp_formats_timeline_sort(struct dp_formats_timeline *t)
 
 void dp_formats_timeline_fini(struct dp_formats_timeline *t)
 {
-    dp_naming_frames_fini(&t->frames);
+    dp_query_naming_frames_fini(&t->frames);
     dp_model_fini(&t->model);
     dp_vec_fini(&t->events);
     dp_vec_fini(&t->threads);

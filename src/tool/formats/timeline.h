@@ -39,7 +39,7 @@ struct dp_formats_timeline_level {
 /* Zero is an empty one. */
 struct dp_formats_timeline {
     struct dp_model model; /* of the events */
-    struct dp_naming_frames frames;
+    struct dp_query_naming_frames frames;
     DP_VEC(struct dp_formats_timeline_event) events;
     DP_VEC(struct dp_formats_timeline_thread) threads;
     DP_VEC(struct dp_formats_timeline_process) processes;

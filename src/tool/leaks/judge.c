@@ -184,7 +184,8 @@ int dp_leaks_judge(struct dp_leaks *r)
     r->series.from_own = true;
     int status = dp_leaks_series_read(&r->series);
     if (!status && !r->series.has_inuse) {
-        dp_print_error(r->view->verb, "%s: no heap profile: it has no sample type inuse_space", r->view->paths.at[0]);
+        dp_query_print_error(r->view->verb, "%s: no heap profile: it has no sample type inuse_space",
+                             r->view->paths.at[0]);
         status = DP_EXIT_FAILED;
     }
     bool all_ended = true;
@@ -195,7 +196,7 @@ int dp_leaks_judge(struct dp_leaks *r)
         size_t end = i + 1 < r->series.processes.n ? p[1].first_curve : r->series.curves.n;
         status = judge_process(r, p, end, all_ended || !p->ended); /* memory of an ended process is not in use */
         if (status) {
-            dp_print_error(r->view->verb, "out of memory");
+            dp_query_print_error(r->view->verb, "out of memory");
             return DP_EXIT_FAILED;
         }
     }

@@ -49,7 +49,7 @@ static int type_named(const struct dp_model *m, const char *name)
 
 size_t dp_leaks_own_frame(const struct dp_query *v)
 {
-    const struct dp_naming_frame *frames = v->frames.at.at;
+    const struct dp_query_naming_frame *frames = v->frames.at.at;
     for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, users know the runtime's functions */
         if (frames[v->stack.at[i]].is_runtime && !frames[v->stack.at[i]].is_foreign)
             return i;
@@ -242,7 +242,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
     struct reading r = {.series = s};
     int status = process ? 0 : DP_EXIT_FAILED;
     if (!process)
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
     else
         *process = (struct dp_leaks_process){.rate = 1, .first_curve = s->curves.n};
     dp_vec_clear(&s->curve_of);
@@ -295,7 +295,7 @@ static int read_processes(struct dp_leaks_series *s)
     int status = 0;
     dp_query_set_naming(v);
     if (!names) {
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
         return DP_EXIT_FAILED;
     }
     n_names = dp_query_files_sort(v->paths.at, v->paths.n, names);
@@ -308,12 +308,12 @@ static int read_processes(struct dp_leaks_series *s)
         n = 1;
         while (i + n < n_all && (!n_names || dp_query_file_is_same(&names[i], &names[i + n])))
             n++;
-        dp_print_progress(v->verb, i, n_all);
+        dp_query_print_progress(v->verb, i, n_all);
         status = read_process(s, &names[i], n);
         if (!status && n_names)
             name_process(&s->processes.at[s->processes.n - 1], &names[i]);
     }
-    dp_print_progress(v->verb, 1, 1);
+    dp_query_print_progress(v->verb, 1, 1);
     free(names);
     return status;
 }

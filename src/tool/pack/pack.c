@@ -36,16 +36,16 @@ struct node {
 };
 
 /* Replaces a caller's node by the node of a function that it called. */
-static int push_frame(struct dp_pack *pack, const struct dp_naming_frames *frames, const struct dp_naming_frame *f,
-                      uint32_t *node)
+static int push_frame(struct dp_pack *pack, const struct dp_query_naming_frames *frames,
+                      const struct dp_query_naming_frame *f, uint32_t *node)
 {
     struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
                           .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0) | (f->is_library ? 4 : 0)};
     struct node next = {.parent = *node};
     int err;
-    if ((err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->name), &frame.name)) ||
-        (err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->file), &frame.file)) ||
-        (err = dp_pack_intern_text(pack, dp_naming_frames_text(frames, f->library), &frame.library)) ||
+    if ((err = dp_pack_intern_text(pack, dp_query_naming_frames_text(frames, f->name), &frame.name)) ||
+        (err = dp_pack_intern_text(pack, dp_query_naming_frames_text(frames, f->file), &frame.file)) ||
+        (err = dp_pack_intern_text(pack, dp_query_naming_frames_text(frames, f->library), &frame.library)) ||
         (err = dp_pack_intern(&pack->frames, &frame, sizeof frame, &next.frame)))
         return err;
     return dp_pack_intern(&pack->nodes, &next, sizeof next, node);
@@ -56,7 +56,7 @@ static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32
 {
     uint32_t first;
     kind->frames.model = &kind->model; /* the kind may have moved */
-    int n = dp_naming_frames_of(&kind->frames, location, &first), err = n < 0 ? n : 0;
+    int n = dp_query_naming_frames_of(&kind->frames, location, &first), err = n < 0 ? n : 0;
     while (n-- > 0 && !err)
         err = push_frame(pack, &kind->frames, &kind->frames.at.at[first + (uint32_t)n], node);
     return err;

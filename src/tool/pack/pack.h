@@ -30,7 +30,7 @@ struct dp_pack_tick {
 struct dp_pack_kind {
     uint32_t name;
     struct dp_model model;
-    struct dp_naming_frames frames;
+    struct dp_query_naming_frames frames;
     DP_VEC(int64_t) now, before; /* by row and type */
     DP_VEC(uint32_t) node;       /* by row */
     DP_VEC(uint32_t) labels;     /* by row */

@@ -166,7 +166,7 @@ void dp_pack_fini(struct dp_pack *pack)
 {
     for (size_t i = 0; i < pack->kinds.n; i++) {
         struct dp_pack_kind *kind = &pack->kinds.at[i];
-        dp_naming_frames_fini(&kind->frames);
+        dp_query_naming_frames_fini(&kind->frames);
         dp_model_fini(&kind->model);
         dp_vec_fini(&kind->now);
         dp_vec_fini(&kind->before);

@@ -47,7 +47,7 @@ int dp_query_at_parse(const char *verb, const char *text, int *at)
     *at = DP_QUERY_AT_TIME;
     if (parse_clock(text, &tm, &has_date))
         return 0;
-    dp_print_error(verb, "--at %s: peak, end, last, HH:MM:SS or YYYY-MM-DD HH:MM:SS", text);
+    dp_query_print_error(verb, "--at %s: peak, end, last, HH:MM:SS or YYYY-MM-DD HH:MM:SS", text);
     return DP_EXIT_USAGE;
 }
 
@@ -277,8 +277,8 @@ static int refuse(const struct dp_query *v)
     bool is_later = true;
     for (size_t i = 0; i < v->moments.at.n; i++)
         is_later &= v->moments.at.at[i].time_ns > v->moments.time_ns;
-    dp_print_error(v->verb, "--at %s: no process has a file of that time; %s", v->at_text,
-                   is_later ? "the first is later" : "all had ended");
+    dp_query_print_error(v->verb, "--at %s: no process has a file of that time; %s", v->at_text,
+                         is_later ? "the first is later" : "all had ended");
     return DP_EXIT_FAILED;
 }
 
@@ -300,7 +300,7 @@ int dp_query_at_choose(struct dp_query *v)
     if (ms->is_whole && !v->at_text)
         return 0;
     if (ms->is_whole) {
-        dp_print_error(v->verb, "--at %s: these profiles have no memory in use", v->at_text);
+        dp_query_print_error(v->verb, "--at %s: these profiles have no memory in use", v->at_text);
         return DP_EXIT_FAILED;
     }
     int64_t time_ns = INT64_MIN;
@@ -312,7 +312,7 @@ int dp_query_at_choose(struct dp_query *v)
     else if (ms->which == DP_QUERY_AT_LAST)
         time_ns = first_of_ends(ms);
     else if (ms->which == DP_QUERY_AT_PEAK && find_peak(v, &time_ns)) {
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
         return DP_EXIT_FAILED;
     }
     ms->time_ns = INT64_MIN;

@@ -65,8 +65,8 @@ int dp_query_leave_out_broken(struct dp_query_paths *paths, const char *verb, si
     paths->n = n;
     dp_query_source_fini(&source);
     if (!n && *n_left_out == n_before)
-        dp_print_error(verb, "the files were deleted while they were read");
+        dp_query_print_error(verb, "the files were deleted while they were read");
     if (n && *n_left_out > n_before)
-        dp_print_error(verb, "%zu file%s left out, see above", *n_left_out, *n_left_out == 1 ? " is" : "s are");
+        dp_query_print_error(verb, "%zu file%s left out, see above", *n_left_out, *n_left_out == 1 ? " is" : "s are");
     return n ? 0 : DP_EXIT_FAILED;
 }

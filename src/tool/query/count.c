@@ -27,12 +27,13 @@ static struct dp_query_node *node_named(struct dp_query_count *c, const char *na
 }
 
 /* The name under which a frame is counted. */
-static void describe(const struct dp_query_count *c, const struct dp_naming_frame *frame, char *text, size_t n_bytes)
+static void describe(const struct dp_query_count *c, const struct dp_query_naming_frame *frame, char *text,
+                     size_t n_bytes)
 {
-    const struct dp_naming_frames *f = &c->view->frames;
-    const char *name = dp_naming_frames_text(f, frame->name);
-    const char *file = frame->file ? dp_naming_frames_text(f, frame->file) : "";
-    const char *library = frame->library ? dp_naming_frames_text(f, frame->library) : "";
+    const struct dp_query_naming_frames *f = &c->view->frames;
+    const char *name = dp_query_naming_frames_text(f, frame->name);
+    const char *file = frame->file ? dp_query_naming_frames_text(f, frame->file) : "";
+    const char *library = frame->library ? dp_query_naming_frames_text(f, frame->library) : "";
     if (c->by == DP_QUERY_BY_LINE && *file)
         snprintf(text, n_bytes, "%s %s:%lld", name, file, (long long)frame->line);
     else if (c->by == DP_QUERY_BY_FILE)
@@ -45,7 +46,7 @@ static void describe(const struct dp_query_count *c, const struct dp_naming_fram
 
 static struct dp_query_node *node_of_frame(struct dp_query_count *c, uint32_t frame)
 {
-    const struct dp_naming_frames *f = &c->view->frames;
+    const struct dp_query_naming_frames *f = &c->view->frames;
     if (c->of_frame.n <= frame) {
         size_t n_more = f->at.n - c->of_frame.n;
         uint32_t *fresh = dp_vec_room(&c->of_frame, n_more);
@@ -57,11 +58,11 @@ static struct dp_query_node *node_of_frame(struct dp_query_count *c, uint32_t fr
     uint32_t *known = &c->of_frame.at[frame];
     if (!*known) {
         char text[16384];
-        const struct dp_naming_frame *at = &f->at.at[frame];
+        const struct dp_query_naming_frame *at = &f->at.at[frame];
         bool by_name = c->by == DP_QUERY_BY_FUNCTION;
         if (!by_name)
             describe(c, at, text, sizeof text);
-        struct dp_query_node *node = node_named(c, by_name ? dp_naming_frames_text(f, at->name) : text);
+        struct dp_query_node *node = node_named(c, by_name ? dp_query_naming_frames_text(f, at->name) : text);
         if (!node)
             return NULL;
         *known = node->name + 1;

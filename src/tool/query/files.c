@@ -91,9 +91,9 @@ int dp_query_bad_option(char **argv, int option)
 {
     const char *what = option == ':' ? "needs a value" : "is no option";
     if (optopt)
-        dp_print_error(argv[0], "-%c %s; deltaprof %s --help names them", optopt, what, argv[0]);
+        dp_query_print_error(argv[0], "-%c %s; deltaprof %s --help names them", optopt, what, argv[0]);
     else
-        dp_print_error(argv[0], "%s %s; deltaprof %s --help names them", argv[optind - 1], what, argv[0]);
+        dp_query_print_error(argv[0], "%s %s; deltaprof %s --help names them", argv[optind - 1], what, argv[0]);
     return DP_EXIT_USAGE;
 }
 
@@ -106,7 +106,7 @@ int dp_query_limit(const char *verb, const char *text, size_t *limit_bytes)
     end += shift != 0;
     if (errno || end == text || *end || *text == '-' || n == 0 || (n << shift) >> shift != n ||
         (n << shift) - 1 > DP_DECODE_LIMIT_MAX) {
-        dp_print_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
+        dp_query_print_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
         return DP_EXIT_USAGE;
     }
     *limit_bytes =
@@ -132,7 +132,7 @@ int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, s
     if (fd < 0 && source->is_quiet)
         return DP_QUERY_BROKEN;
     if (fd < 0) {
-        dp_print_error(verb, "%s: %s", file, strerror(errno));
+        dp_query_print_error(verb, "%s: %s", file, strerror(errno));
         return DP_EXIT_FAILED;
     }
     struct stat st;
@@ -170,11 +170,12 @@ int dp_query_refuse(const char *verb, const char *file, int result, const struct
     size_t bytes;
     const char *advice = more_memory(&bytes);
     if (result == -ENOMEM)
-        dp_print_error(verb, "%s: more than %zu MiB of memory needed; %s", dp_query_file_name(file), bytes >> 20,
-                       advice);
+        dp_query_print_error(verb, "%s: more than %zu MiB of memory needed; %s", dp_query_file_name(file), bytes >> 20,
+                             advice);
     else /* with a bad byte, the file may not be a profile at all */
-        dp_print_error(verb, "%s: %s%s", dp_query_file_name(file),
-                       strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
+        dp_query_print_error(
+            verb, "%s: %s%s", dp_query_file_name(file),
+            strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
     return DP_EXIT_FAILED;
 }
 

@@ -18,19 +18,19 @@ int dp_query_filter(struct dp_query *v, int which, const char *name, const char 
 {
     char why[128];
     if (v->has_filter[which]) {
-        dp_print_error(v->verb, "%s may be given once; A|B matches both", name);
+        dp_query_print_error(v->verb, "%s may be given once; A|B matches both", name);
         return DP_EXIT_USAGE;
     }
     int depth = 0;
     for (const char *at = text; *at; at++)
         if (depth += (*at == '(') - (*at == ')'), depth > NESTED_MAX) {
-            dp_print_error(v->verb, "%s: brackets may be nested %d times", name, NESTED_MAX);
+            dp_query_print_error(v->verb, "%s: brackets may be nested %d times", name, NESTED_MAX);
             return DP_EXIT_USAGE;
         }
     int err = regcomp(&v->filters[which], text, REG_EXTENDED | REG_NOSUB);
     if (err) {
         regerror(err, &v->filters[which], why, sizeof why);
-        dp_print_error(v->verb, "%s %s: %s", name, text, why);
+        dp_query_print_error(v->verb, "%s %s: %s", name, text, why);
         return DP_EXIT_USAGE;
     }
     v->has_filter[which] = true;
@@ -45,22 +45,22 @@ static int take_file(struct dp_query *v, int which, const char *name, FILE *from
     size_t n = 0, n_line;
     int status = all ? 0 : DP_EXIT_FAILED;
     if (!all)
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
     while (!status && fgets(line, sizeof line, from)) {
         bool is_whole = strchr(line, '\n') || feof(from);
         line[n_line = strcspn(line, "\r\n")] = '\0';
         if (is_whole && (!n_line || *line == '#'))
             continue;
         if (!is_whole || n + n_line + 4 > FILE_MAX) {
-            dp_print_error(v->verb,
-                           "%s: a line is longer than 1000 bytes or has a zero byte, or the file is over 64 kB", name);
+            dp_query_print_error(
+                v->verb, "%s: a line is longer than 1000 bytes or has a zero byte, or the file is over 64 kB", name);
             status = DP_EXIT_USAGE;
         } else {
             n += (size_t)snprintf(all + n, FILE_MAX - n, "%s(%s)", n ? "|" : "", line);
         }
     }
     if (!status && ferror(from)) { /* a directory */
-        dp_print_error(v->verb, "%s: %s", name, strerror(errno));
+        dp_query_print_error(v->verb, "%s: %s", name, strerror(errno));
         status = DP_EXIT_USAGE;
     }
     if (!status && n)
@@ -77,7 +77,7 @@ int dp_query_filter_fold(struct dp_query *v, const char *text)
     snprintf(name, sizeof name, "--fold %s", text);
     FILE *from = fopen(text + 1, "re");
     if (!from) {
-        dp_print_error(v->verb, "%s: %s", name, strerror(errno));
+        dp_query_print_error(v->verb, "%s: %s", name, strerror(errno));
         return DP_EXIT_USAGE;
     }
     int status = take_file(v, DP_QUERY_FOLD, name, from);

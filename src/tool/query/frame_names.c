@@ -18,25 +18,25 @@
 
 enum { MAX_LINES = 64, NAME_BYTES = 8192 };
 
-static uint32_t add_text(struct dp_naming_frames *f, const char *text)
+static uint32_t add_text(struct dp_query_naming_frames *f, const char *text)
 {
     if (!f->strings.offsets.n && dp_strings_add(&f->strings, "", 0) == DP_STRINGS_NONE)
         return DP_STRINGS_NONE;
     return dp_strings_add(&f->strings, text, strlen(text));
 }
 
-static uint32_t add_short(struct dp_naming_frames *f, const char *name)
+static uint32_t add_short(struct dp_query_naming_frames *f, const char *name)
 {
     char text[NAME_BYTES];
     size_t n = strlen(name);
     if (n >= sizeof text)
         return add_text(f, name);
     memcpy(text, name, n + 1);
-    dp_naming_shorten(text);
+    dp_query_naming_shorten(text);
     return add_text(f, *text ? text : name);
 }
 
-static bool is_passing(struct dp_naming_frames *f, uint32_t name)
+static bool is_passing(struct dp_query_naming_frames *f, uint32_t name)
 {
     if (f->passing.n <= name) {
         size_t n_more = name + 64 - f->passing.n;
@@ -48,8 +48,8 @@ static bool is_passing(struct dp_naming_frames *f, uint32_t name)
     }
     uint8_t *known = &f->passing.at[name];
     if (!*known) {
-        const char *text = dp_naming_frames_text(f, name);
-        bool is = dp_naming_is_passing(text);
+        const char *text = dp_query_naming_frames_text(f, name);
+        bool is = dp_query_naming_is_passing(text);
         for (int i = 0; i < 2 && !is; i++)
             is = f->folds[i] && !regexec(f->folds[i], text, 0, NULL, 0);
         *known = is ? 2 : 1;
@@ -97,13 +97,13 @@ static const char *mapping_file(const struct dp_model *m, const struct dp_model_
 }
 
 /* Adds a frame; file NULL or "": not known. */
-static int push(struct dp_naming_frames *f, const struct dp_model_location *l, const char *name, const char *file,
+static int push(struct dp_query_naming_frames *f, const struct dp_model_location *l, const char *name, const char *file,
                 int64_t line)
 {
     const char *object = mapping_file(f->model, l), *slash = strrchr(object, '/');
     bool is_runtime = !strcmp(object, "[anon]") && file && *file;
     uint32_t shorter = add_short(f, name);
-    struct dp_naming_frame frame = {
+    struct dp_query_naming_frame frame = {
         .name = f->full ? add_text(f, name) : shorter,
         .file = file && *file ? add_text(f, file) : 0,
         .library = add_text(f, slash && slash[1] ? slash + 1 : object),
@@ -114,12 +114,12 @@ static int push(struct dp_naming_frames *f, const struct dp_model_location *l, c
         .is_foreign = (is_runtime ? is_system_path(file) : is_system_object(object)) || !*object ||
                       (*object == '[' && !is_runtime) || (file && is_library_source(file)),
     };
-    struct dp_naming_frame *to = dp_vec_push(&f->at);
+    struct dp_query_naming_frame *to = dp_vec_push(&f->at);
     if (!to || shorter == DP_STRINGS_NONE || frame.name == DP_STRINGS_NONE || frame.file == DP_STRINGS_NONE ||
         frame.library == DP_STRINGS_NONE)
         return -ENOMEM;
     frame.is_passing = is_passing(f, shorter);
-    frame.is_library = dp_naming_is_library(dp_naming_frames_text(f, shorter), file ? file : "");
+    frame.is_library = dp_query_naming_is_library(dp_query_naming_frames_text(f, shorter), file ? file : "");
     *to = frame;
     return 0;
 }
@@ -134,7 +134,7 @@ static const char *function_name(const struct dp_model *m, uint32_t function)
 }
 
 /* The lines that the profile has. */
-static int push_lines(struct dp_naming_frames *f, const struct dp_model_location *l)
+static int push_lines(struct dp_query_naming_frames *f, const struct dp_model_location *l)
 {
     const struct dp_model *m = f->model;
     int err = 0;
@@ -146,7 +146,7 @@ static int push_lines(struct dp_naming_frames *f, const struct dp_model_location
     return err;
 }
 
-static int push_place(struct dp_naming_frames *f, const struct dp_model_location *l)
+static int push_place(struct dp_query_naming_frames *f, const struct dp_model_location *l)
 {
     char text[512];
     const char *file = mapping_file(f->model, l), *slash = strrchr(file, '/');
@@ -158,8 +158,8 @@ static int push_place(struct dp_naming_frames *f, const struct dp_model_location
     return push(f, l, text, NULL, 0);
 }
 
-static int push_found(struct dp_naming_frames *f, const struct dp_model_location *l, const struct dp_symbol_line *lines,
-                      int n)
+static int push_found(struct dp_query_naming_frames *f, const struct dp_model_location *l,
+                      const struct dp_symbol_line *lines, int n)
 {
     int err = 0;
     for (int i = 0; i < n && !err; i++)
@@ -176,19 +176,19 @@ static bool is_complete(const struct dp_model *m, const struct dp_model_location
     return !mapping || mapping->has_line_numbers || m->lines.at[l->first_line].line;
 }
 
-static int resolve(struct dp_naming_frames *f, uint32_t location)
+static int resolve(struct dp_query_naming_frames *f, uint32_t location)
 {
     const struct dp_model *m = f->model;
     const struct dp_model_location *l = &m->locations.at[location];
     struct dp_symbol_line lines[MAX_LINES];
-    int n = is_complete(m, l) ? 0 : dp_naming_lookup_find(&f->places, m, location, lines, MAX_LINES);
+    int n = is_complete(m, l) ? 0 : dp_query_naming_lookup_find(&f->places, m, location, lines, MAX_LINES);
     bool is_better = n > 0 && (!l->n_lines || n > 1 || lines[0].file || !m->mappings.at[l->mapping - 1].has_functions);
     if (is_better)
         return push_found(f, l, lines, n);
     return l->n_lines ? push_lines(f, l) : push_place(f, l);
 }
 
-int dp_naming_frames_of(struct dp_naming_frames *f, uint32_t location, uint32_t *first)
+int dp_query_naming_frames_of(struct dp_query_naming_frames *f, uint32_t location, uint32_t *first)
 {
     size_t known = f->of_location.n;
     if (known <= location) {
@@ -208,19 +208,19 @@ int dp_naming_frames_of(struct dp_naming_frames *f, uint32_t location, uint32_t 
     return (int)(uint32_t)*of;
 }
 
-uint32_t dp_naming_frames_named(struct dp_naming_frames *f, const char *name)
+uint32_t dp_query_naming_frames_named(struct dp_query_naming_frames *f, const char *name)
 {
     uint32_t text = add_text(f, name);
-    struct dp_naming_frame *frame = text == DP_STRINGS_NONE ? NULL : dp_vec_push(&f->at);
+    struct dp_query_naming_frame *frame = text == DP_STRINGS_NONE ? NULL : dp_vec_push(&f->at);
     if (!frame)
         return DP_STRINGS_NONE;
-    *frame = (struct dp_naming_frame){.name = text, .is_foreign = true};
+    *frame = (struct dp_query_naming_frame){.name = text, .is_foreign = true};
     return (uint32_t)f->at.n - 1;
 }
 
-void dp_naming_frames_fini(struct dp_naming_frames *f)
+void dp_query_naming_frames_fini(struct dp_query_naming_frames *f)
 {
-    dp_naming_lookup_fini(&f->places);
+    dp_query_naming_lookup_fini(&f->places);
     dp_strings_fini(&f->strings);
     dp_vec_fini(&f->at);
     dp_vec_fini(&f->of_location);

@@ -13,7 +13,7 @@
 #include <regex.h>
 #include <stdbool.h>
 
-struct dp_naming_frame {
+struct dp_query_naming_frame {
     uint32_t name, file, library; /* in strings; file, library 0: not known */
     int64_t line;
     bool is_passing;     /* only passes an allocation or a lock on: operator new, g_mutex_lock */
@@ -25,14 +25,14 @@ struct dp_naming_frame {
 };
 
 /* Zero is a valid start, with the model set. */
-struct dp_naming_frames {
+struct dp_query_naming_frames {
     const struct dp_model *model;
     bool full;               /* the caller's: names with all their template arguments and parameters */
     const regex_t *folds[2]; /* the caller's: more functions that only pass on; or NULL */
 
-    struct dp_naming_lookup places;
+    struct dp_query_naming_lookup places;
     struct dp_strings strings;
-    DP_VEC(struct dp_naming_frame) at;
+    DP_VEC(struct dp_query_naming_frame) at;
     DP_VEC(uint64_t) of_location; /* first frame << 32 | frames; 0: not known yet */
     DP_VEC(uint8_t) passing;      /* by name: 0 not known yet, 1 no, 2 yes */
 };
@@ -40,12 +40,12 @@ struct dp_naming_frames {
 /*
  * The frames of a location, innermost first, as numbers from *first on; at least one. Number of frames, or -ENOMEM.
  */
-int dp_naming_frames_of(struct dp_naming_frames *, uint32_t location, uint32_t *first);
+int dp_query_naming_frames_of(struct dp_query_naming_frames *, uint32_t location, uint32_t *first);
 /* A frame of that name that lies nowhere, as "[no stack]"; DP_STRINGS_NONE: no memory. */
-uint32_t dp_naming_frames_named(struct dp_naming_frames *, const char *name);
-void dp_naming_frames_fini(struct dp_naming_frames *);
+uint32_t dp_query_naming_frames_named(struct dp_query_naming_frames *, const char *name);
+void dp_query_naming_frames_fini(struct dp_query_naming_frames *);
 
-static inline const char *dp_naming_frames_text(const struct dp_naming_frames *f, uint32_t string)
+static inline const char *dp_query_naming_frames_text(const struct dp_query_naming_frames *f, uint32_t string)
 {
     return dp_strings_at(&f->strings, string);
 }

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-int dp_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
-                        char dir[PATH_MAX])
+int dp_query_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
+                              char dir[PATH_MAX])
 {
     char candidate[2 * PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
@@ -35,9 +35,9 @@ int dp_naming_installed(const char *const *places, size_t n_places, const char *
     return -ENOENT;
 }
 
-int dp_naming_module_dir(char dir[PATH_MAX])
+int dp_query_naming_module_dir(char dir[PATH_MAX])
 {
     static const char *const places[] = {DP_BIN_TO_LIB "/deltaprof", "../../modules", DP_LIBDIR "/deltaprof"};
     char self[PATH_MAX];
-    return dp_naming_installed(places, sizeof places / sizeof *places, "symbolize.so", self, dir);
+    return dp_query_naming_installed(places, sizeof places / sizeof *places, "symbolize.so", self, dir);
 }

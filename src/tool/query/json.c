@@ -14,7 +14,7 @@ static int to_stdout(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-void dp_print_json_string(const char *text)
+void dp_query_print_json_string(const char *text)
 {
     dp_encode_json_string(text, to_stdout, NULL);
 }
@@ -22,23 +22,23 @@ void dp_print_json_string(const char *text)
 static void key_of(const char *separator, const char *key)
 {
     fputs(separator, stdout);
-    dp_print_json_string(key);
+    dp_query_print_json_string(key);
     putchar(':');
 }
 
-void dp_print_json_text(const char *separator, const char *key, const char *text)
+void dp_query_print_json_text(const char *separator, const char *key, const char *text)
 {
     key_of(separator, key);
-    dp_print_json_string(text);
+    dp_query_print_json_string(text);
 }
 
-void dp_print_json_number(const char *separator, const char *key, int64_t value)
+void dp_query_print_json_number(const char *separator, const char *key, int64_t value)
 {
     key_of(separator, key);
     printf("%lld", (long long)value);
 }
 
-void dp_print_json_fraction(const char *separator, const char *key, double value)
+void dp_query_print_json_fraction(const char *separator, const char *key, double value)
 {
     key_of(separator, key);
     printf("%.6g", isfinite(value) ? value : 0);

@@ -59,8 +59,8 @@ static int refuse_label(const struct dp_query *v, const char *wanted)
                                  (long long)label->num);
         used += (size_t)n;
     }
-    dp_print_error(v->verb, "no sample has the label %s; %s%s", wanted, *there ? "there are: " : "none has any label",
-                   there);
+    dp_query_print_error(v->verb, "no sample has the label %s; %s%s", wanted,
+                         *there ? "there are: " : "none has any label", there);
     return DP_EXIT_FAILED;
 }
 

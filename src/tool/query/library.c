@@ -15,7 +15,7 @@ static const char *const library_prefixes[] = {
     "<&mut I as core::", "<dyn core::",
 };
 
-bool dp_naming_is_library(const char *name, const char *file)
+bool dp_query_naming_is_library(const char *name, const char *file)
 {
     for (size_t i = 0; i < sizeof library_prefixes / sizeof *library_prefixes; i++)
         if (!strncmp(name, library_prefixes[i], strlen(library_prefixes[i])))

@@ -259,7 +259,7 @@ static const char *const names[] = {
     "sync_array_wait_event*",
 };
 
-bool dp_naming_is_locking(const char *name)
+bool dp_query_naming_is_locking(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (dp_glob_matches(names[i], name))

@@ -20,18 +20,18 @@
 
 enum { MAX_BUILD_ID = 64 };
 
-struct dp_naming_object {
+struct dp_query_naming_object {
     int handle; /* of the session; negative: none */
     size_t n_headers;
     Elf64_Phdr headers[DP_ELF_HEADERS_MAX];
 };
 
 /* The lines module reads symbol tables too; if its library is missing, the symbolize module reads only those. */
-static bool open_module(struct dp_naming_lookup *names)
+static bool open_module(struct dp_query_naming_lookup *names)
 {
     static char dir[PATH_MAX];
     static struct dp_module lines = {.name = "lines", .dir = dir}, functions = {.name = "symbolize", .dir = dir};
-    if (!names->opened && !dp_naming_module_dir(dir)) {
+    if (!names->opened && !dp_query_naming_module_dir(dir)) {
         names->ops = dp_module_open(&lines);
         if (!names->ops)
             names->ops = dp_module_open(&functions);
@@ -75,7 +75,8 @@ static bool is_file(const char *path)
     return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static struct dp_naming_object *object_of(struct dp_naming_lookup *names, const struct dp_model *m, uint32_t mapping)
+static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *names, const struct dp_model *m,
+                                                uint32_t mapping)
 {
     size_t known = names->objects.n;
     if (known < m->mappings.n) {
@@ -84,7 +85,7 @@ static struct dp_naming_object *object_of(struct dp_naming_lookup *names, const 
         memset(names->objects.at + known, 0, (m->mappings.n - known) * sizeof *names->objects.at);
         names->objects.n = m->mappings.n;
     }
-    struct dp_naming_object **object = &names->objects.at[mapping];
+    struct dp_query_naming_object **object = &names->objects.at[mapping];
     if (!*object && (*object = calloc(1, sizeof **object))) {
         const char *path = dp_model_text(m, m->mappings.at[mapping].file);
         uint8_t build_id[MAX_BUILD_ID];
@@ -98,11 +99,11 @@ static struct dp_naming_object *object_of(struct dp_naming_lookup *names, const 
     return *object;
 }
 
-int dp_naming_lookup_find(struct dp_naming_lookup *names, const struct dp_model *m, uint32_t location,
-                          struct dp_symbol_line *lines, int max)
+int dp_query_naming_lookup_find(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t location,
+                                struct dp_symbol_line *lines, int max)
 {
     const struct dp_model_location *l = &m->locations.at[location];
-    struct dp_naming_object *object =
+    struct dp_query_naming_object *object =
         l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1) : NULL;
     for (size_t i = 0; object && object->handle >= 0 && i < object->n_headers; i++) {
         const Elf64_Phdr *header = &object->headers[i];
@@ -113,12 +114,12 @@ int dp_naming_lookup_find(struct dp_naming_lookup *names, const struct dp_model 
     return 0;
 }
 
-void dp_naming_lookup_fini(struct dp_naming_lookup *names)
+void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *names)
 {
     for (size_t i = 0; i < names->objects.n; i++)
         free(names->objects.at[i]);
     dp_vec_fini(&names->objects);
     if (names->session)
         names->ops->close(names->session);
-    *names = (struct dp_naming_lookup){.ops = NULL};
+    *names = (struct dp_query_naming_lookup){.ops = NULL};
 }

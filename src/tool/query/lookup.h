@@ -8,20 +8,20 @@
 #include "base/symbolize.h"
 #include "tool/model/model.h"
 
-struct dp_naming_object;
+struct dp_query_naming_object;
 
 /* Zero is a valid start. */
-struct dp_naming_lookup {
+struct dp_query_naming_lookup {
     const struct dp_symbolize_ops *ops;
     void *session;
-    bool opened;                               /* was tried */
-    DP_VEC(struct dp_naming_object *) objects; /* by mapping; NULL: not asked yet */
+    bool opened;                                     /* was tried */
+    DP_VEC(struct dp_query_naming_object *) objects; /* by mapping; NULL: not asked yet */
 };
 
 /*
  * The lines of a location by the file that it lies in, innermost first; their text is good until the next call. Number
  * of lines; 0: there is no such file here, it has another build-id, or it does not say.
  */
-int dp_naming_lookup_find(struct dp_naming_lookup *, const struct dp_model *, uint32_t location,
-                          struct dp_symbol_line *lines, int max);
-void dp_naming_lookup_fini(struct dp_naming_lookup *);
+int dp_query_naming_lookup_find(struct dp_query_naming_lookup *, const struct dp_model *, uint32_t location,
+                                struct dp_symbol_line *lines, int max);
+void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *);

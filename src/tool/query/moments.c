@@ -24,7 +24,7 @@
 
 static int out_of_memory(const struct dp_query *v)
 {
-    dp_print_error(v->verb, "out of memory");
+    dp_query_print_error(v->verb, "out of memory");
     return DP_EXIT_FAILED;
 }
 
@@ -245,10 +245,10 @@ static int read_paths(struct dp_query *v, struct reading *r, bool is_newest)
     int status = 0;
     for (size_t i = 0; i < v->paths.n && !status && !v->moments.is_whole; i++)
         if (v->moments.is_newest.at[i] == is_newest) {
-            dp_print_progress(v->verb, i, v->paths.n);
+            dp_query_print_progress(v->verb, i, v->paths.n);
             status = read_path(v, i, r);
         }
-    dp_print_progress(v->verb, 1, 1);
+    dp_query_print_progress(v->verb, 1, 1);
     return status;
 }
 

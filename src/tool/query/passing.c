@@ -283,10 +283,10 @@ static const char *const names[] = {
     "event_mm_calloc_",
 };
 
-bool dp_naming_is_passing(const char *name)
+bool dp_query_naming_is_passing(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (dp_glob_matches(names[i], name))
             return true;
-    return dp_naming_is_locking(name);
+    return dp_query_naming_is_locking(name);
 }

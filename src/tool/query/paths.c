@@ -25,7 +25,7 @@
 
 static int out_of_memory(const char *verb)
 {
-    dp_print_error(verb, "out of memory");
+    dp_query_print_error(verb, "out of memory");
     return DP_EXIT_FAILED;
 }
 
@@ -89,11 +89,11 @@ static int add_directory(struct dp_query_paths *p, const char *verb, const char 
         err = walk(p, trimmed, false);
     free(trimmed);
     if (err) {
-        dp_print_error(verb, "%s: %s", path, strerror(-err));
+        dp_query_print_error(verb, "%s: %s", path, strerror(-err));
         return DP_EXIT_FAILED;
     }
     if (p->n == n_before) {
-        dp_print_error(
+        dp_query_print_error(
             verb,
             "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, unless COMMAND "
             "allocates less than heap_rate=, or a child that exe= leaves out does the work",
@@ -108,7 +108,7 @@ static int add_glob(struct dp_query_paths *p, const char *verb, const char *path
     glob_t found;
     int status = 0;
     if (glob(path, 0, NULL, &found)) {
-        dp_print_error(verb, "%s: no such file", path);
+        dp_query_print_error(verb, "%s: no such file", path);
         return DP_EXIT_FAILED;
     }
     for (size_t i = 0; i < found.gl_pathc && !status; i++) {
@@ -291,10 +291,10 @@ static int refuse_kind(const struct dp_query_paths *p, const char *verb, const c
     for (size_t i = 0; i < kinds->n; i++)
         snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds->names[i]);
     if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
-        dp_print_error(verb, "%s: %s", p->at[0], strerror(errno));
+        dp_query_print_error(verb, "%s: %s", p->at[0], strerror(errno));
     else
-        dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
-                       *there ? there : "none of a known kind");
+        dp_query_print_error(verb, "no %s profile among the files; there are: %s", kind,
+                             *there ? there : "none of a known kind");
     return DP_EXIT_FAILED;
 }
 

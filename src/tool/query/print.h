@@ -9,7 +9,7 @@
 
 /* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. Control
  * characters become `?`. */
-void dp_print_error(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dp_query_print_error(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Flushes standard output. 0, or DP_EXIT_FAILED after one line: something could not be written. */
-int dp_print_flush(const char *verb);
+int dp_query_print_flush(const char *verb);

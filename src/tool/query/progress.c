@@ -18,7 +18,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-void dp_print_progress(const char *verb, size_t i, size_t n)
+void dp_query_print_progress(const char *verb, size_t i, size_t n)
 {
     double at = now();
     if (!begin_s)

@@ -8,4 +8,4 @@
  * i of n files are read. Nothing is printed in the first second, and on a stderr that is not a terminal. With i == n
  * the line is removed.
  */
-void dp_print_progress(const char *verb, size_t i, size_t n);
+void dp_query_print_progress(const char *verb, size_t i, size_t n);

@@ -21,7 +21,7 @@ int dp_query_init(struct dp_query *v, const char *verb, int argc)
     v->labels = calloc((size_t)argc + 1, sizeof *v->labels);
     if (v->labels)
         return dp_query_filter_list(v);
-    dp_print_error(verb, "out of memory");
+    dp_query_print_error(verb, "out of memory");
     return DP_EXIT_FAILED;
 }
 
@@ -30,7 +30,7 @@ int dp_query_init(struct dp_query *v, const char *verb, int argc)
 static int take_label(struct dp_query *v, char *text)
 {
     if (!strchr(text, '=')) {
-        dp_print_error(v->verb, "--label %s is not KEY=VALUE", text);
+        dp_query_print_error(v->verb, "--label %s is not KEY=VALUE", text);
         return DP_EXIT_USAGE;
     }
     v->labels[v->n_labels++] = text;
@@ -43,7 +43,7 @@ static int take_names(struct dp_query *v, const char *text)
     v->full = !strcmp(text, "full");
     if (v->full || !strcmp(text, "short"))
         return 0;
-    dp_print_error(v->verb, "--names %s: short or full", text);
+    dp_query_print_error(v->verb, "--names %s: short or full", text);
     return DP_EXIT_USAGE;
 }
 
@@ -193,7 +193,7 @@ static int read_files(struct dp_query *v)
         struct dp_decode_error error = {"out of memory"};
         if (is_of_other_time(v, i))
             continue;
-        dp_print_progress(v->verb, i, v->paths.n);
+        dp_query_print_progress(v->verb, i, v->paths.n);
         status = dp_query_open(v, i, &own, &source);
         int err = status ? 0 : add_file(v, i, &source->decode, &error);
         if (!status && !err)
@@ -207,7 +207,7 @@ static int read_files(struct dp_query *v)
             status = err != -ENOMEM && own.is_quiet ? DP_QUERY_BROKEN
                                                     : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
     }
-    dp_print_progress(v->verb, 1, 1);
+    dp_query_print_progress(v->verb, 1, 1);
     if (!all_tell)
         v->allocated = 0;
     v->merge.goes_on = v->moments.n_ended < v->moments.n_processes;
@@ -257,9 +257,9 @@ int dp_query_choose_type(struct dp_query *v)
         return 0;
     char types[256];
     dp_model_type_names(m, types, sizeof types);
-    dp_print_error(v->verb, "%s: no sample type %s; it has: %s%s%s", dp_query_file_name(v->paths.at[0]),
-                   wanted ? wanted : "at all", types, *v->paths.others ? "; other profiles are here too: --kind " : "",
-                   v->paths.others);
+    dp_query_print_error(v->verb, "%s: no sample type %s; it has: %s%s%s", dp_query_file_name(v->paths.at[0]),
+                         wanted ? wanted : "at all", types,
+                         *v->paths.others ? "; other profiles are here too: --kind " : "", v->paths.others);
     return DP_EXIT_FAILED;
 }
 
@@ -278,7 +278,7 @@ void dp_query_set_naming(struct dp_query *v)
 
 int dp_query_end(const struct dp_query *v)
 {
-    int status = dp_print_flush(v->verb);
+    int status = dp_query_print_flush(v->verb);
     return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
 }
 
@@ -294,8 +294,8 @@ int dp_query_restart(struct dp_query *v)
     dp_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
-    dp_naming_frames_fini(&v->frames);
-    v->frames = (struct dp_naming_frames){.model = NULL};
+    dp_query_naming_frames_fini(&v->frames);
+    v->frames = (struct dp_query_naming_frames){.model = NULL};
     v->merge = (struct dp_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
@@ -319,7 +319,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
             status = read_chosen(v);
     }
     if (!status && dp_merge_choose(&v->merge)) {
-        dp_print_error(v->verb, "out of memory");
+        dp_query_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status)
@@ -346,7 +346,7 @@ void dp_query_same_fini(struct dp_query *v)
     dp_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
-    dp_naming_frames_fini(&v->frames);
+    dp_query_naming_frames_fini(&v->frames);
     dp_vec_fini(&v->stack);
 }
 

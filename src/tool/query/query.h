@@ -54,7 +54,7 @@ struct dp_query {
     struct dp_strings losses;   /* comments of files about losses; 0 is "" */
     size_t type;
     bool is_fallback; /* nothing is in use: type is another one than usual */
-    struct dp_naming_frames frames;
+    struct dp_query_naming_frames frames;
     int64_t allocated; /* exact number of bytes that all processes allocated; 0: not all files have it */
 
     /* The frames of the row of the last dp_query_row, the leaf first. */

@@ -139,7 +139,7 @@ static void cut_return_type(char *name)
         cut(name, start);
 }
 
-void dp_naming_shorten(char *name)
+void dp_query_naming_shorten(char *name)
 {
     if (!strpbrk(name, "<(") && !strstr(name, "::"))
         return;

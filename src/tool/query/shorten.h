@@ -8,4 +8,4 @@
  *     void std::vector<std::pair<int, long>, std::allocator<std::pair<int, long> > >::push_back(std::pair<int, long>&&)
  *     std::vector<std::pair>::push_back
  */
-void dp_naming_shorten(char *name);
+void dp_query_naming_shorten(char *name);

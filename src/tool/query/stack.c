@@ -13,12 +13,12 @@
 
 static bool matches(const struct dp_query *v, int filter, uint32_t frame)
 {
-    const struct dp_naming_frames *f = &v->frames;
-    const struct dp_naming_frame *at = &f->at.at[frame];
+    const struct dp_query_naming_frames *f = &v->frames;
+    const struct dp_query_naming_frame *at = &f->at.at[frame];
     const regex_t *regex = &v->filters[filter];
-    return !regexec(regex, dp_naming_frames_text(f, at->name), 0, NULL, 0) ||
-           (at->file && !regexec(regex, dp_naming_frames_text(f, at->file), 0, NULL, 0)) ||
-           (at->library && !regexec(regex, dp_naming_frames_text(f, at->library), 0, NULL, 0));
+    return !regexec(regex, dp_query_naming_frames_text(f, at->name), 0, NULL, 0) ||
+           (at->file && !regexec(regex, dp_query_naming_frames_text(f, at->file), 0, NULL, 0)) ||
+           (at->library && !regexec(regex, dp_query_naming_frames_text(f, at->library), 0, NULL, 0));
 }
 
 static bool any_matches(const struct dp_query *v, int filter)
@@ -44,10 +44,10 @@ static void hide(struct dp_query *v)
  */
 static void fold(struct dp_query *v)
 {
-    const struct dp_naming_frame *frames = v->frames.at.at;
+    const struct dp_query_naming_frame *frames = v->frames.at.at;
     size_t n_folded = 0;
     for (size_t i = 0; i + 1 < v->stack.n; i++) {
-        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        const struct dp_query_naming_frame *frame = &frames[v->stack.at[i]];
         bool passes = frame->is_passing || frame->is_library;
         if (!passes && (frame->is_runtime || (!frame->is_unnamed && !frame->is_interpreter)))
             break;
@@ -60,7 +60,7 @@ static void fold(struct dp_query *v)
 }
 
 /* Whether a stack may begin without the frame: code that starts a program or a thread, or the interpreter itself. */
-static bool is_start(const struct dp_naming_frame *frame)
+static bool is_start(const struct dp_query_naming_frame *frame)
 {
     return frame->is_interpreter || frame->is_foreign;
 }
@@ -71,7 +71,7 @@ static bool is_start(const struct dp_naming_frame *frame)
  */
 static void hide_interpreter(struct dp_query *v)
 {
-    const struct dp_naming_frame *frames = v->frames.at.at;
+    const struct dp_query_naming_frame *frames = v->frames.at.at;
     size_t leaf = 0, root = v->stack.n, start, n;
     while (leaf < root && !frames[v->stack.at[leaf]].is_runtime)
         leaf++;
@@ -82,7 +82,7 @@ static void hide_interpreter(struct dp_query *v)
     bool is_embedded = start < v->stack.n;
     n = leaf;
     for (size_t i = leaf; i < v->stack.n; i++) {
-        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        const struct dp_query_naming_frame *frame = &frames[v->stack.at[i]];
         if (frame->is_runtime || !frame->library || (i >= root && is_embedded))
             v->stack.at[n++] = v->stack.at[i];
     }
@@ -92,7 +92,7 @@ static void hide_interpreter(struct dp_query *v)
 /* Removes the functions of a language's own library, if any other function is left. */
 static void hide_library(struct dp_query *v)
 {
-    const struct dp_naming_frame *frames = v->frames.at.at;
+    const struct dp_query_naming_frame *frames = v->frames.at.at;
     size_t n = 0;
     for (size_t i = 0; i < v->stack.n; i++)
         if (!frames[v->stack.at[i]].is_library)
@@ -106,7 +106,7 @@ static int collect(struct dp_query *v, const uint32_t *locations, uint32_t depth
 {
     for (uint32_t i = 0; i < depth; i++) {
         uint32_t first;
-        int n = dp_naming_frames_of(&v->frames, locations[i], &first);
+        int n = dp_query_naming_frames_of(&v->frames, locations[i], &first);
         uint32_t *to = n < 0 ? NULL : dp_vec_room(&v->stack, (size_t)n);
         if (!to)
             return -ENOMEM;
@@ -116,7 +116,7 @@ static int collect(struct dp_query *v, const uint32_t *locations, uint32_t depth
     }
     if (depth)
         return 0;
-    uint32_t none = dp_naming_frames_named(&v->frames, "[no stack]"), *to = dp_vec_push(&v->stack);
+    uint32_t none = dp_query_naming_frames_named(&v->frames, "[no stack]"), *to = dp_vec_push(&v->stack);
     if (none == DP_STRINGS_NONE || !to)
         return -ENOMEM;
     *to = none;

@@ -8,7 +8,7 @@ uint32_t dp_query_stacks_add(struct dp_query_stacks *s, const struct dp_query *v
 {
     dp_vec_clear(&s->key);
     for (size_t i = from; i < v->stack.n; i++) {
-        const char *name = dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[i]].name);
+        const char *name = dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[i]].name);
         size_t n = strlen(name);
         char *to = dp_vec_room(&s->key, n + 1);
         if (!to)

@@ -40,7 +40,7 @@ static bool is_unit(size_t i, const char *unit)
     return is_long || !strcasecmp(unit, units[i].shorter);
 }
 
-void dp_print_unit(char *to, size_t n_bytes, int64_t value, const char *unit)
+void dp_query_print_unit(char *to, size_t n_bytes, int64_t value, const char *unit)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (!value || !is_unit(i, unit))
@@ -82,7 +82,7 @@ static size_t character(const char *at)
     return dp_encode_utf8_prefix(at, strnlen(at, size)) == size && !is_control(at, size) ? size : 0;
 }
 
-void dp_print_clean(char *text)
+void dp_query_print_clean(char *text)
 {
     while (*text) {
         size_t size = character(text);
@@ -101,7 +101,7 @@ static size_t width(const char *at, size_t size)
     return n < 0 ? 1 : (size_t)n;
 }
 
-void dp_print_name(FILE *to, const char *name, size_t n_columns)
+void dp_query_print_name(FILE *to, const char *name, size_t n_columns)
 {
     size_t n = 0, size;
     for (const char *at = name; *at; at += size ?: 1) {
@@ -121,20 +121,20 @@ void dp_print_name(FILE *to, const char *name, size_t n_columns)
     }
 }
 
-size_t dp_print_room(size_t n_columns, size_t n_used)
+size_t dp_query_print_room(size_t n_columns, size_t n_used)
 {
     enum { LEAST = 8 };
     return !n_columns ? 0 : n_columns > n_used + LEAST ? n_columns - n_used : LEAST;
 }
 
-size_t dp_print_columns(void)
+size_t dp_query_print_columns(void)
 {
     struct winsize size;
     setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 in any locale; if this fails, each character is one column */
     return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }
 
-void dp_print_argument(const char *argument)
+void dp_query_print_argument(const char *argument)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
     bool is_plain = *argument && !argument[strspn(argument, plain)];

@@ -107,11 +107,11 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     if (err)
         return dp_query_refuse("rss", path, err, &error);
     if (!take_comments(rss, d, &has_resident, &has_parts)) {
-        dp_print_error("rss", "out of memory");
+        dp_query_print_error("rss", "out of memory");
         return DP_EXIT_FAILED;
     }
     if (!has_resident) {
-        dp_print_error(
+        dp_query_print_error(
             "rss", "%s has no resident memory (#RssTotal); choose another heap profile of the process, not its last",
             path);
         return DP_EXIT_FAILED;
@@ -171,7 +171,7 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
     if (!status)
         status = dp_query_paths_choose(&files, "rss", NULL, "inuse_space");
     if (!status && !(names = calloc(files.n + 1, sizeof *names))) {
-        dp_print_error("rss", "out of memory");
+        dp_query_print_error("rss", "out of memory");
         status = DP_EXIT_FAILED;
     }
     size_t n_names = status ? 0 : dp_query_files_sort(files.at, files.n, names);
@@ -187,8 +187,8 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
     if (!status && !rss->is_profiled)
         status = DP_EXIT_FAILED;
     else if (!status && rss->n_left_out)
-        dp_print_error("rss", "%zu file%s left out, see above", rss->n_left_out,
-                       rss->n_left_out == 1 ? " is" : "s are");
+        dp_query_print_error("rss", "%zu file%s left out, see above", rss->n_left_out,
+                             rss->n_left_out == 1 ? " is" : "s are");
     free(names);
     dp_query_paths_fini(&files);
     return status;

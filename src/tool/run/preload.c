@@ -19,7 +19,7 @@ int dp_run_preload_find(char path[PATH_MAX], char *why, size_t n_why)
 {
     static const char *const places[] = {DP_BIN_TO_LIB, "../../../runtime_hooks/preload", DP_LIBDIR};
     char self[PATH_MAX], dir[PATH_MAX];
-    if (dp_naming_installed(places, sizeof places / sizeof *places, NAME, self, dir)) {
+    if (dp_query_naming_installed(places, sizeof places / sizeof *places, NAME, self, dir)) {
         snprintf(why, n_why, NAME " is not there; looked in %s/%s and " DP_LIBDIR, self, places[0]);
         return -ENOENT;
     }

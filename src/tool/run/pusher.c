@@ -12,7 +12,7 @@ int dp_run_pusher_find(char path[PATH_MAX])
 {
     static const char *const places[] = {DP_BIN_TO_LIB "/deltaprof", "../push", DP_LIBDIR "/deltaprof"};
     char self[PATH_MAX], dir[PATH_MAX];
-    int err = dp_naming_installed(places, sizeof places / sizeof *places, NAME, self, dir);
+    int err = dp_query_naming_installed(places, sizeof places / sizeof *places, NAME, self, dir);
     if (!err)
         snprintf(path, PATH_MAX, "%.*s/" NAME, (int)(PATH_MAX - sizeof NAME - 1), dir);
     return err;
