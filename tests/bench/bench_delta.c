@@ -127,7 +127,7 @@ static int keep(void *ctx, const void *bytes, size_t n_bytes)
 }
 
 static struct dp_consumer *of_table, *of_records, *of_ids, *whole;
-static struct dp_diff diff;
+static struct dp_model_diff diff;
 static struct bytes zipped;
 static struct dp_decode_input input;
 static struct dp_decode decode;
@@ -167,14 +167,14 @@ static size_t fastdelta(void)
 {
     size_t n_bytes = 0;
     struct dp_decode_error error;
-    struct dp_diff_result result;
+    struct dp_model_diff_result result;
     dp_vec_clear(&zipped.all);
     must(!dp_consumer_write(whole, DP_WRITE_CUMULATIVE, keep, &zipped, NULL), "whole");
     must(!dp_decode_input_copy(&input, zipped.all.at, zipped.all.n, DP_DECODE_LIMIT, &error), "inflate");
     must(!dp_decode_scan(&decode, input.bytes.at, input.bytes.n, &error), "decode");
-    must(!dp_diff_add(&diff, &decode, &error), "diff");
+    must(!dp_model_diff_add(&diff, &decode, &error), "diff");
     struct dp_gzip *gzip = dp_gzip_new(count, &n_bytes);
-    must(!dp_diff_write(&diff, dp_gzip_write, gzip, &result) && !dp_gzip_finish(gzip), "diff write");
+    must(!dp_model_diff_write(&diff, dp_gzip_write, gzip, &result) && !dp_gzip_finish(gzip), "diff write");
     dp_gzip_free(gzip);
     return n_bytes;
 }

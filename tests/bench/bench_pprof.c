@@ -105,16 +105,16 @@ static void bench_diff(unsigned percent)
     double ns[BENCH_ROUNDS_MAX];
     int rounds = bench_rounds();
     struct memory input = {0};
-    struct dp_diff diff = {0};
+    struct dp_model_diff diff = {0};
     struct dp_decode decode = {0};
     size_t n_out = 0, used = dp_mem_used();
     for (int i = 0; i < rounds + 2; i++) {
-        struct dp_diff_result found;
+        struct dp_model_diff_result found;
         input.bytes.n = n_out = 0;
         encode(keep, &input, i, percent ? 100 / percent : 0);
         double begin = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        if (dp_decode_scan(&decode, input.bytes.at, input.bytes.n, NULL) || dp_diff_add(&diff, &decode, NULL) ||
-            dp_diff_write(&diff, drop, &n_out, &found))
+        if (dp_decode_scan(&decode, input.bytes.at, input.bytes.n, NULL) || dp_model_diff_add(&diff, &decode, NULL) ||
+            dp_model_diff_write(&diff, drop, &n_out, &found))
             abort();
         if (i >= 2)
             ns[i - 2] = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
@@ -127,7 +127,7 @@ static void bench_diff(unsigned percent)
     bench_print(name, (double)n_out / 1e6, "MB_out");
     if (percent == 2)
         bench_print("diff_memory_besides_its_input", (double)(dp_mem_used() - used - input.bytes.cap) / 1e6, "MB");
-    dp_diff_fini(&diff);
+    dp_model_diff_fini(&diff);
     dp_decode_fini(&decode);
     dp_vec_fini(&input.bytes);
 }

@@ -7,27 +7,27 @@
 #include "tool/model/diff.h"
 #include "written.h"
 
-static int add(struct dp_diff *diff, const uint8_t *bytes, size_t n_bytes)
+static int add(struct dp_model_diff *diff, const uint8_t *bytes, size_t n_bytes)
 {
     struct dp_decode decode = {0};
     struct dp_decode_error error = {""};
     int result = dp_decode_scan(&decode, bytes, n_bytes, &error);
     if (!result)
-        result = dp_diff_add(diff, &decode, &error);
+        result = dp_model_diff_add(diff, &decode, &error);
     CHECK(!result || error.line[0]);
     dp_decode_fini(&decode);
     return result;
 }
 
 /* What diff writes is a profile, and no flow of it is negative unless that was asked for. */
-static void check_written(struct dp_diff *diff, int no_flows)
+static void check_written(struct dp_model_diff *diff, int no_flows)
 {
     struct written written = {0};
-    struct dp_diff_result found;
+    struct dp_model_diff_result found;
     struct dp_decode decode = {0};
     struct dp_decode_sample sample = {0};
     struct dp_decode_error error;
-    if (!dp_diff_write(diff, keep, &written, &found)) {
+    if (!dp_model_diff_write(diff, keep, &written, &found)) {
         int result = dp_decode_scan(&decode, written.bytes.at, written.bytes.n, &error);
         CHECK(result != -EBADMSG);
         CHECK(result || decode.samples.n == found.n_rows);
@@ -52,9 +52,9 @@ struct pair {
 };
 
 /* old, new, new; what the second and the third turn wrote goes to `written`. 0 or the first error. */
-static int run(struct dp_diff *diff, const struct pair *pair, int forgetful, struct written *written)
+static int run(struct dp_model_diff *diff, const struct pair *pair, int forgetful, struct written *written)
 {
-    struct dp_diff_result found;
+    struct dp_model_diff_result found;
     int result = add(diff, pair->old, pair->n_old);
     for (int turn = 0; turn < 2 && !result; turn++) {
         if (forgetful)
@@ -63,7 +63,7 @@ static int run(struct dp_diff *diff, const struct pair *pair, int forgetful, str
         if (!result && !forgetful)
             check_written(diff, turn == 1);
         if (!result)
-            result = dp_diff_write(diff, keep, written, &found);
+            result = dp_model_diff_write(diff, keep, written, &found);
     }
     return result;
 }
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (n_old > n_all)
         n_old = n_all;
     struct pair pair = {data + 3, data + 3 + n_old, n_old, n_all - n_old};
-    struct dp_diff diff = {.negative = data[0] % 3}, forgetful = diff;
+    struct dp_model_diff diff = {.negative = data[0] % 3}, forgetful = diff;
     struct written written = {0}, expected = {0};
     int result = run(&diff, &pair, 0, &written), other = run(&forgetful, &pair, 1, &expected);
     if (result != -ENOMEM && other != -ENOMEM) {
@@ -85,8 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     dp_vec_fini(&written.bytes);
     dp_vec_fini(&expected.bytes);
-    dp_diff_fini(&diff);
-    dp_diff_fini(&forgetful);
+    dp_model_diff_fini(&diff);
+    dp_model_diff_fini(&forgetful);
     CHECK(dp_mem_used() == 0);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "tool/model/merge.h"
 #include "written.h"
 
-static uint64_t sum(const struct dp_merge *merge)
+static uint64_t sum(const struct dp_model_merge *merge)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < merge->values.n; i++)
@@ -15,19 +15,19 @@ static uint64_t sum(const struct dp_merge *merge)
     return total;
 }
 
-static int read_profile(struct dp_merge *merge, const struct written *pprof, struct dp_decode_error *error)
+static int read_profile(struct dp_model_merge *merge, const struct written *pprof, struct dp_decode_error *error)
 {
     struct dp_decode decode = {0};
     int err = dp_decode_scan(&decode, pprof->bytes.at, pprof->bytes.n, error);
-    err = err ? err : dp_merge_add_whole(merge, &decode, error);
-    err = err ? err : dp_merge_choose(merge);
+    err = err ? err : dp_model_merge_add_whole(merge, &decode, error);
+    err = err ? err : dp_model_merge_choose(merge);
     dp_decode_fini(&decode);
     return err;
 }
 
 enum format { FOLDED, OTLP, SPEEDSCOPE };
 
-static int write_other(const struct dp_merge *merge, enum format format, struct written *out)
+static int write_other(const struct dp_model_merge *merge, enum format format, struct written *out)
 {
     DP_VEC(uint32_t) rows = {0};
     if (!dp_vec_room(&rows, merge->model.rows.n + 1))
@@ -48,10 +48,10 @@ static int write_other(const struct dp_merge *merge, enum format format, struct 
     return err;
 }
 
-static void judge_round(const struct dp_merge *first)
+static void judge_round(const struct dp_model_merge *first)
 {
     struct dp_decode_error error = {""};
-    struct dp_merge second = {0};
+    struct dp_model_merge second = {0};
     struct written there = {0}, again = {0};
     int err = write_other(first, FOLDED, &there);
     err = err ? err : dp_formats_read_folded(there.bytes.at, there.bytes.n, keep, &again, &error);
@@ -61,7 +61,7 @@ static void judge_round(const struct dp_merge *first)
         CHECK(err != -EBADMSG);
         CHECK(err || sum(first) == sum(&second));
     }
-    dp_merge_fini(&second);
+    dp_model_merge_fini(&second);
     dp_vec_fini(&there.bytes);
     dp_vec_fini(&again.bytes);
 }
@@ -69,7 +69,7 @@ static void judge_round(const struct dp_merge *first)
 static void judge(const struct written *pprof)
 {
     struct dp_decode_error error = {""};
-    struct dp_merge first = {0};
+    struct dp_model_merge first = {0};
     int err = read_profile(&first, pprof, &error);
     CHECK(err != -EBADMSG);
     if (!err && first.model.types.n && first.model.rows.n) {
@@ -80,7 +80,7 @@ static void judge(const struct written *pprof)
             dp_vec_fini(&out.bytes);
         }
     }
-    dp_merge_fini(&first);
+    dp_model_merge_fini(&first);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

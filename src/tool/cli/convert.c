@@ -136,7 +136,7 @@ static int to_pprof(struct bytes *b, struct dp_decode_error *error)
     return err;
 }
 
-static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, struct dp_merge *merged)
+static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, struct dp_model_merge *merged)
 {
     struct dp_decode_error error = {"out of memory"};
     struct dp_decode decode = {0};
@@ -150,14 +150,14 @@ static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, s
         close(fd);
     err = err ? err : to_pprof(b, &error);
     err = err ? err : dp_decode_scan(&decode, b->at, b->n, &error);
-    err = err ? err : dp_merge_add_whole(merged, &decode, &error);
-    err = err ? err : dp_merge_choose(merged);
+    err = err ? err : dp_model_merge_add_whole(merged, &decode, &error);
+    err = err ? err : dp_model_merge_choose(merged);
     dp_decode_fini(&decode);
     return err ? dp_query_refuse("convert", file, err, &error) : 0;
 }
 
 /* Merges the profiles of a directory, as `merge` does. */
-static int read_directory(const char *path, size_t limit_bytes, struct dp_merge *merged)
+static int read_directory(const char *path, size_t limit_bytes, struct dp_model_merge *merged)
 {
     struct dp_query v;
     int status = dp_query_init(&v, "convert", 1);
@@ -171,7 +171,7 @@ static int read_directory(const char *path, size_t limit_bytes, struct dp_merge 
         dp_query_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,
                              *v.paths.others ? "; only one kind of them, there are also: " : "", v.paths.others);
         *merged = v.merge;
-        v.merge = (struct dp_merge){.n_profiles = 0};
+        v.merge = (struct dp_model_merge){.n_profiles = 0};
     }
     dp_query_fini(&v);
     return status;
@@ -184,7 +184,7 @@ static bool is_directory(const char *path)
 }
 
 /* The type that folded stacks are of; DP_EXIT_USAGE below 0. */
-static int type_of(const struct dp_merge *merged, const char *name)
+static int type_of(const struct dp_model_merge *merged, const char *name)
 {
     const struct dp_model *m = &merged->model;
     if (!name && merged->header.default_type)
@@ -200,7 +200,8 @@ static int type_of(const struct dp_merge *merged, const char *name)
     return -DP_EXIT_USAGE;
 }
 
-static int write_profile(struct dp_merge *merged, enum format format, int type, const char *in, struct dp_cli_out *out)
+static int write_profile(struct dp_model_merge *merged, enum format format, int type, const char *in,
+                         struct dp_cli_out *out)
 {
     const struct dp_model *m = &merged->model;
     DP_VEC(uint32_t) rows = {0};
@@ -216,7 +217,7 @@ static int write_profile(struct dp_merge *merged, enum format format, int type, 
                                    .n_rows = rows.n,
                                    .n_types = (uint32_t)m->types.n};
     struct dp_formats_origin origin = {0};
-    int err = format == PPROF    ? dp_merge_write(merged, dp_cli_out_write, out)
+    int err = format == PPROF    ? dp_model_merge_write(merged, dp_cli_out_write, out)
               : format == OTLP   ? dp_formats_write_otlp(&p, &origin, dp_cli_out_write, out)
               : format == FOLDED ? dp_formats_write_folded(&p, (uint32_t)type, dp_cli_out_write, out)
                                  : dp_formats_write_speedscope(&p, in, dp_cli_out_write, out);
@@ -226,7 +227,7 @@ static int write_profile(struct dp_merge *merged, enum format format, int type, 
 
 static int convert(const char *in, const char *path, enum format format, const char *type_name, size_t limit_bytes)
 {
-    struct dp_merge merged = {.with_inherited = true};
+    struct dp_model_merge merged = {.with_inherited = true};
     struct bytes bytes = {0};
     struct dp_cli_out out;
     int type = 0, status = is_directory(in) ? read_directory(in, limit_bytes, &merged)
@@ -238,7 +239,7 @@ static int convert(const char *in, const char *path, enum format format, const c
         status = is_gzipped ? dp_cli_out_open(&out, "convert", path) : dp_cli_out_open_plain(&out, "convert", path);
     if (!status)
         status = dp_cli_out_close(&out, write_profile(&merged, format, type, dp_query_file_name(in), &out));
-    dp_merge_fini(&merged);
+    dp_model_merge_fini(&merged);
     dp_vec_fini(&bytes);
     return status;
 }

@@ -37,7 +37,7 @@ static const char about[] =
     "                        unchanged (full)\n";
 
 struct options {
-    struct dp_diff diff;
+    struct dp_model_diff diff;
     const char *path;
     size_t limit_bytes;
     int stream, first, first_full;
@@ -58,7 +58,7 @@ static int add(struct options *o, const char *file, struct dp_query_source *sour
     int status = dp_query_read_file("diff", file, o->limit_bytes, source);
     if (status)
         return status;
-    int result = dp_diff_add(&o->diff, &source->decode, &error);
+    int result = dp_model_diff_add(&o->diff, &source->decode, &error);
     if (result)
         status = dp_query_refuse("diff", file, result, &error);
     return result == -EINVAL ? DP_EXIT_USAGE : status;
@@ -67,10 +67,10 @@ static int add(struct options *o, const char *file, struct dp_query_source *sour
 static int write_diff(struct options *o, const char *file, const char *path)
 {
     struct dp_cli_out out;
-    struct dp_diff_result found = {0};
+    struct dp_model_diff_result found = {0};
     int status = dp_cli_out_open(&out, "diff", path);
     if (!status)
-        status = dp_cli_out_close(&out, dp_diff_write(&o->diff, dp_cli_out_write, &out, &found));
+        status = dp_cli_out_close(&out, dp_model_diff_write(&o->diff, dp_cli_out_write, &out, &found));
     static const char *const what[] = {
         [DP_DIFF_CLAMP] = "written as 0", [DP_DIFF_DROP] = "left out", [DP_DIFF_KEEP] = "written as negative"};
     if (!status && found.n_went_down)
@@ -191,10 +191,10 @@ static int parse(struct options *o, int argc, char **argv)
             break;
         case 'n':
             chosen = choice("--negative", optarg, negatives);
-            o->diff.negative = (enum dp_diff_negative)chosen;
+            o->diff.negative = (enum dp_model_diff_negative)chosen;
             break;
         case 'i':
-            chosen = dp_diff_ignore_label(&o->diff, optarg);
+            chosen = dp_model_diff_ignore_label(&o->diff, optarg);
             break;
         case 'l':
             chosen = dp_query_limit("diff", optarg, &o->limit_bytes) ? -1 : 0;
@@ -235,7 +235,7 @@ int dp_cli_diff(int argc, char **argv)
         status = diff_stream(&o, argv + optind, (size_t)(argc - optind));
     else if (!status)
         status = diff_two(&o, argv + optind);
-    dp_diff_fini(&o.diff);
+    dp_model_diff_fini(&o.diff);
     dp_strings_fini(&o.written);
     return status;
 }

@@ -61,8 +61,8 @@ static int add_side(struct dp_cli_growth *g, struct dp_query *v, bool is_after)
         struct dp_cli_change *change = stack == DP_STRINGS_NONE ? NULL : change_of(g, stack);
         if (!change)
             return -ENOMEM;
-        dp_merge_sum(is_after ? &change->after : &change->before, value);
-        dp_merge_sum(total, value);
+        dp_model_merge_sum(is_after ? &change->after : &change->before, value);
+        dp_model_merge_sum(total, value);
     }
     return 0;
 }
@@ -141,10 +141,10 @@ static int take_curves(struct dp_cli_growth *g, const struct dp_leaks_series *s)
         struct dp_leaks_slope slope = dp_leaks_slope_of(process->times_ns, curve->bytes, 0, n);
         double growth = fabs(curve->bytes[n - 1] - curve->bytes[0]);
         int64_t first = (int64_t)curve->bytes[0], last = (int64_t)curve->bytes[n - 1];
-        dp_merge_sum(&change->before, first);
-        dp_merge_sum(&change->after, last);
-        dp_merge_sum(&g->before, first);
-        dp_merge_sum(&g->after, last);
+        dp_model_merge_sum(&change->before, first);
+        dp_model_merge_sum(&change->after, last);
+        dp_model_merge_sum(&g->before, first);
+        dp_model_merge_sum(&g->after, last);
         change->per_hour += slope.per_hour;
         change->steadiness += slope.steadiness * growth;
         change->weight += growth;

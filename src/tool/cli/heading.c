@@ -115,7 +115,7 @@ static void print_line(const char *head, const char *text)
 
 void dp_cli_heading(const struct dp_query *v)
 {
-    bool is_state = dp_merge_is_state(&v->merge, v->type);
+    bool is_state = dp_model_merge_is_state(&v->merge, v->type);
     print_programs(&v->programs);
     fputs("Type: ", stdout);
     dp_query_print_name(stdout, dp_query_type(v), 0);
@@ -179,7 +179,7 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
         puts("No sample is left: --label, --focus, --ignore or --hide leave all of them out.");
         return;
     }
-    bool is_state = dp_merge_is_state(&v->merge, v->type);
+    bool is_state = dp_model_merge_is_state(&v->merge, v->type);
     fputs("Nothing: ", stdout);
     if (v->merge.model.rows.n == 0 || !other) {
         puts("no sample was recorded. A program that allocates little is seen with a smaller\n"

@@ -42,7 +42,7 @@ static int add_comment(struct dp_query *v)
         return 0;
     snprintf(text, sizeof text, DP_COMMENT_IN_USE_AT "%lld, %s of %zu process%s", (long long)ms->time_ns,
              words[ms->which], ms->n_counted, ms->n_counted == 1 ? "" : "es");
-    return dp_merge_comment(&v->merge, DP_COMMENT_IN_USE_AT, text);
+    return dp_model_merge_comment(&v->merge, DP_COMMENT_IN_USE_AT, text);
 }
 
 static int merge(struct dp_query *v, char **paths, size_t n, const char *path)
@@ -60,7 +60,7 @@ static int merge(struct dp_query *v, char **paths, size_t n, const char *path)
     if (!status)
         status = dp_cli_out_open(&out, "merge", path);
     if (!status)
-        status = dp_cli_out_close(&out, dp_merge_write(&v->merge, dp_cli_out_write, &out));
+        status = dp_cli_out_close(&out, dp_model_merge_write(&v->merge, dp_cli_out_write, &out));
     return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
 }
 

@@ -121,7 +121,7 @@ static int count(struct functions *f, struct dp_query *v, int sign, bool creates
         struct function *to = number ? &f->at.at[number - 1] : NULL;
         if (!to)
             continue;
-        dp_merge_sum(&to->value, sign * value);
+        dp_model_merge_sum(&to->value, sign * value);
         if (creates && value > to->best) {
             to->best = value;
             to->row = row;
@@ -209,7 +209,7 @@ static void take_comment(struct resident *r, const char *text, size_t n)
     if (n <= n_head || n - n_head >= sizeof number || (!is_held && memcmp(text, total, n_head)))
         return;
     memcpy(number, text + n_head, n - n_head);
-    dp_merge_sum(is_held ? &r->held : &r->total, strtoll(number, NULL, 10));
+    dp_model_merge_sum(is_held ? &r->held : &r->total, strtoll(number, NULL, 10));
 }
 
 /* Reads the comments of the files whose states count. */

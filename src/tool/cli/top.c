@@ -232,7 +232,7 @@ static void print_table(struct table *t, size_t n_wanted)
     size_t n = c->nodes.n, n_shown = n_wanted && n_wanted < n ? n_wanted : n;
     int64_t shown = 0, sum = 0;
     for (size_t i = 0; i < n_shown; i++)
-        dp_merge_sum(&shown, c->nodes.at[i].flat);
+        dp_model_merge_sum(&shown, c->nodes.at[i].flat);
 
     char flat[32], cum[32];
     dp_query_print_unit(flat, sizeof flat, shown, unit);
@@ -242,7 +242,7 @@ static void print_table(struct table *t, size_t n_wanted)
     choose_layout(t);
     print_heading(t);
     for (size_t i = 0; i < n_shown; i++) {
-        dp_merge_sum(&sum, c->nodes.at[i].flat);
+        dp_model_merge_sum(&sum, c->nodes.at[i].flat);
         print_row(t, &c->nodes.at[i], sum);
     }
 }

@@ -95,8 +95,8 @@ static int build(struct shown *s)
         int64_t value = dp_query_value(v, row);
         if (!value || !dp_query_has_labels(v, row))
             continue;
-        dp_merge_sum(&s->tree.total, value);
-        dp_merge_sum(&s->tree.weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
+        dp_model_merge_sum(&s->tree.total, value);
+        dp_model_merge_sum(&s->tree.weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
         int err = dp_query_row(v, row);
         if (err > 0)
             err = s->has_callers ? add_callers(s, &s->up, value) : 0;
@@ -193,7 +193,7 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
     for (uint32_t child = nodes[node].child; child && !err; child = nodes[child].next) {
         if (is_small(p, nodes[child].cum)) {
             left_out.n_left_out++;
-            dp_merge_sum(&left_out.value, nodes[child].cum);
+            dp_model_merge_sum(&left_out.value, nodes[child].cum);
         } else {
             err = push_item(p, (struct item){.node = child, .indent = indent});
         }

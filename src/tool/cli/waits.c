@@ -83,9 +83,9 @@ static int add_pair(struct waits *w, const struct dp_model_pair *pair)
         return -ENOMEM;
     if (is_new)
         *sum = (struct sum){.key = key};
-    dp_merge_sum(&sum->n, pair->n);
-    dp_merge_sum(&sum->ns, pair->ns);
-    dp_merge_sum(&w->total, pair->ns);
+    dp_model_merge_sum(&sum->n, pair->n);
+    dp_model_merge_sum(&sum->ns, pair->ns);
+    dp_model_merge_sum(&w->total, pair->ns);
     return 0;
 }
 

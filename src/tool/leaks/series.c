@@ -92,7 +92,7 @@ static int find_stack(struct dp_leaks_series *s, uint32_t row, uint32_t *stack)
         return -ENOMEM;
     uint32_t *known = &s->stack_of.at[row];
     if (!*known) {
-        bool is_left_out = !v->merge.with_inherited && dp_merge_is_inherited(&v->merge.model, row);
+        bool is_left_out = !v->merge.with_inherited && dp_model_merge_is_inherited(&v->merge.model, row);
         int shown = is_left_out ? 0 : dp_query_row(v, row);
         if (shown < 0)
             return shown;
@@ -219,12 +219,12 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, source);
     if (status)
         return status;
-    bool is_exit = dp_merge_says(&source->decode, DP_COMMENT_EXIT);
-    process->ended = is_exit || dp_merge_says(&source->decode, DP_COMMENT_ENDED);
+    bool is_exit = dp_model_merge_says(&source->decode, DP_COMMENT_EXIT);
+    process->ended = is_exit || dp_model_merge_says(&source->decode, DP_COMMENT_ENDED);
     process->at_exit = is_exit;
     for (size_t i = 1; !is_exit && process->ended && i < n && i < END_FILES_MAX && !status; i++) {
         status = dp_query_read_file(v->verb, names[i].file, v->limit_bytes, source);
-        if (!status && dp_merge_says(&source->decode, DP_COMMENT_EXIT)) {
+        if (!status && dp_model_merge_says(&source->decode, DP_COMMENT_EXIT)) {
             process->n_after = (uint32_t)i;
             process->at_exit = true;
             break;

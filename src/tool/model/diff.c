@@ -18,13 +18,13 @@
 
 #define COMPACT_SLACK_BYTES ((size_t)4 << 20)
 
-int dp_diff_ignore_label(struct dp_diff *diff, const char *key)
+int dp_model_diff_ignore_label(struct dp_model_diff *diff, const char *key)
 {
     return dp_model_ignore_label(&diff->model, key);
 }
 
 /* Marks the types with that name as flows; returns their number. */
-static size_t choose(struct dp_diff *diff, const char *name, size_t n_name)
+static size_t choose(struct dp_model_diff *diff, const char *name, size_t n_name)
 {
     const struct dp_model *m = &diff->model;
     size_t n_found = 0;
@@ -38,7 +38,7 @@ static size_t choose(struct dp_diff *diff, const char *name, size_t n_name)
     return n_found;
 }
 
-static int choose_flows(struct dp_diff *diff, struct dp_decode_error *error)
+static int choose_flows(struct dp_model_diff *diff, struct dp_decode_error *error)
 {
     const struct dp_model *m = &diff->model;
     dp_vec_clear(&diff->is_flow);
@@ -74,7 +74,7 @@ static int64_t difference(int64_t a, int64_t b)
 
 static int add_row(void *ctx, uint32_t row, const int64_t *values)
 {
-    struct dp_diff *diff = ctx;
+    struct dp_model_diff *diff = ctx;
     size_t n_types = diff->model.types.n;
     if (row >= diff->turns.n) {
         if (!dp_vec_room(&diff->turns, 1) || !dp_vec_room(&diff->values, 2 * n_types + 1))
@@ -99,7 +99,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
 }
 
 /* Makes a new model of the rows in the newest profile; they get the first numbers, in the same order. */
-static int compact(struct dp_diff *diff)
+static int compact(struct dp_model_diff *diff)
 {
     struct dp_model_compact copy;
     size_t n_types = diff->model.types.n, n_kept = 0;
@@ -123,7 +123,7 @@ static int compact(struct dp_diff *diff)
     return err;
 }
 
-int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_decode_error *error)
+int dp_model_diff_add(struct dp_model_diff *diff, const struct dp_decode *d, struct dp_decode_error *error)
 {
     int err = 0;
     if (diff->turn && dp_model_size(&diff->model) > 2 * diff->compact_bytes + COMPACT_SLACK_BYTES)
@@ -147,7 +147,8 @@ int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_decod
 }
 
 /* Computes the row's values to write. False: the row is left out. */
-static bool subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, struct dp_diff_result *found)
+static bool subtract(const struct dp_model_diff *diff, uint32_t row, int64_t *values,
+                     struct dp_model_diff_result *found)
 {
     size_t n_types = diff->model.types.n;
     const int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
@@ -172,7 +173,7 @@ static bool subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, 
 }
 
 /* Sets the time window: from the end of the profile before to the end of this one. The first profile keeps its own. */
-static void set_window(const struct dp_diff *diff, struct dp_model_header *header)
+static void set_window(const struct dp_model_diff *diff, struct dp_model_header *header)
 {
     if (diff->turn < 2 || !header->time_ns || !diff->end_ns)
         return;
@@ -181,11 +182,11 @@ static void set_window(const struct dp_diff *diff, struct dp_model_header *heade
     header->duration_ns = end_ns > diff->end_ns ? end_ns - diff->end_ns : 1; /* 0 would mean a cumulative profile */
 }
 
-int dp_diff_write(struct dp_diff *diff, dp_pprof_write_fn fn, void *ctx, struct dp_diff_result *found)
+int dp_model_diff_write(struct dp_model_diff *diff, dp_pprof_write_fn fn, void *ctx, struct dp_model_diff_result *found)
 {
     struct dp_model_write write;
     struct dp_model_header header = diff->header; /* shares its vectors */
-    *found = (struct dp_diff_result){0};
+    *found = (struct dp_model_diff_result){0};
     set_window(diff, &header);
     size_t n_types = diff->model.types.n;
     int64_t *values = dp_mem_map((n_types + 1) * sizeof *values);
@@ -205,7 +206,7 @@ int dp_diff_write(struct dp_diff *diff, dp_pprof_write_fn fn, void *ctx, struct 
     return err;
 }
 
-void dp_diff_fini(struct dp_diff *diff)
+void dp_model_diff_fini(struct dp_model_diff *diff)
 {
     dp_model_fini(&diff->model);
     dp_model_header_fini(&diff->header);

@@ -13,17 +13,17 @@
 #include <string.h>
 
 struct adding {
-    struct dp_merge *merge;
-    struct dp_merge_kept *kept; /* receives the in-use values of samples; NULL: they are dropped */
-    size_t first_kept;          /* of the profile */
+    struct dp_model_merge *merge;
+    struct dp_model_merge_kept *kept; /* receives the in-use values of samples; NULL: they are dropped */
+    size_t first_kept;                /* of the profile */
 };
 
-bool dp_merge_is_state(const struct dp_merge *merge, size_t type)
+bool dp_model_merge_is_state(const struct dp_model_merge *merge, size_t type)
 {
-    return dp_moments_is_state(&merge->model, type);
+    return dp_model_moments_is_state(&merge->model, type);
 }
 
-static int room_for_rows(struct dp_merge *merge)
+static int room_for_rows(struct dp_model_merge *merge)
 {
     size_t n = merge->model.rows.n * merge->model.types.n;
     if (n <= merge->values.n)
@@ -36,38 +36,39 @@ static int room_for_rows(struct dp_merge *merge)
     return 0;
 }
 
-static int keep_value(struct dp_merge *merge, struct dp_merge_kept *kept, uint32_t row, uint32_t type, int64_t value)
+static int keep_value(struct dp_model_merge *merge, struct dp_model_merge_kept *kept, uint32_t row, uint32_t type,
+                      int64_t value)
 {
-    struct dp_moment_value *to = dp_vec_push(&merge->kept_values);
+    struct dp_model_moment_value *to = dp_vec_push(&merge->kept_values);
     if (!to)
         return -ENOMEM;
-    *to = (struct dp_moment_value){.row = row, .type = type, .value = value};
+    *to = (struct dp_model_moment_value){.row = row, .type = type, .value = value};
     kept->n++;
     return 0;
 }
 
 /* Adds to the sums of bytes of a moment. */
-static void count_bytes(const struct dp_merge *merge, struct dp_moment *moment, uint32_t row, size_t type,
+static void count_bytes(const struct dp_model_merge *merge, struct dp_model_moment *moment, uint32_t row, size_t type,
                         int64_t value)
 {
     if (strcmp(dp_model_text(&merge->model, merge->model.types.at[type].type), "inuse_space"))
         return;
-    dp_merge_sum(&moment->bytes, value);
-    if (!dp_merge_is_inherited(&merge->model, row))
-        dp_merge_sum(&moment->own_bytes, value);
+    dp_model_merge_sum(&moment->bytes, value);
+    if (!dp_model_merge_is_inherited(&merge->model, row))
+        dp_model_merge_sum(&moment->own_bytes, value);
 }
 
 static int add_row(void *ctx, uint32_t row, const int64_t *values)
 {
     struct adding *adding = ctx;
-    struct dp_merge *merge = adding->merge;
+    struct dp_model_merge *merge = adding->merge;
     size_t n_types = merge->model.types.n;
     int err = room_for_rows(merge);
     for (size_t i = 0; i < n_types && !err; i++) {
         if (!values[i])
             continue;
-        if (!dp_merge_is_state(merge, i)) {
-            dp_merge_sum(&merge->values.at[row * n_types + i], values[i]);
+        if (!dp_model_merge_is_state(merge, i)) {
+            dp_model_merge_sum(&merge->values.at[row * n_types + i], values[i]);
         } else if (adding->kept) {
             count_bytes(merge, &adding->kept->part.moment, row, i, values[i]);
             err = keep_value(merge, adding->kept, row, (uint32_t)i, values[i]);
@@ -80,13 +81,13 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
 static int add_moment_value(void *ctx, size_t moment, uint32_t row, uint32_t type, int64_t value)
 {
     struct adding *adding = ctx;
-    struct dp_merge_kept *kept = &adding->merge->kept.at[adding->first_kept + moment];
+    struct dp_model_merge_kept *kept = &adding->merge->kept.at[adding->first_kept + moment];
     if (!kept->n)
         kept->first = adding->merge->kept_values.n;
     return keep_value(adding->merge, kept, row, type, value);
 }
 
-bool dp_merge_says(const struct dp_decode *d, const char *comment)
+bool dp_model_merge_says(const struct dp_decode *d, const char *comment)
 {
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
@@ -97,7 +98,7 @@ bool dp_merge_says(const struct dp_decode *d, const char *comment)
     return false;
 }
 
-static int add_profile(struct dp_merge *merge, const struct dp_decode *d, struct adding *adding,
+static int add_profile(struct dp_model_merge *merge, const struct dp_decode *d, struct adding *adding,
                        struct dp_decode_error *error)
 {
     uint32_t main_before = merge->model.main_mapping;
@@ -114,13 +115,13 @@ static int add_profile(struct dp_merge *merge, const struct dp_decode *d, struct
 }
 
 /* Room for the parts; their values follow. */
-static int keep_parts(struct dp_merge *merge, const struct dp_merge_part *parts, size_t n_parts)
+static int keep_parts(struct dp_model_merge *merge, const struct dp_model_merge_part *parts, size_t n_parts)
 {
     for (size_t i = 0; i < n_parts; i++) {
-        struct dp_merge_kept *kept = dp_vec_push(&merge->kept);
+        struct dp_model_merge_kept *kept = dp_vec_push(&merge->kept);
         if (!kept)
             return -ENOMEM;
-        *kept = (struct dp_merge_kept){.part = parts[i], .first = merge->kept_values.n};
+        *kept = (struct dp_model_merge_kept){.part = parts[i], .first = merge->kept_values.n};
     }
     return 0;
 }
@@ -128,25 +129,25 @@ static int keep_parts(struct dp_merge *merge, const struct dp_merge_part *parts,
 /* The values of the moments that count, or of all, of a merged profile. */
 static int add_moments(struct adding *adding, const struct dp_decode *d, size_t n_parts, struct dp_decode_error *error)
 {
-    struct dp_merge *merge = adding->merge;
+    struct dp_model_merge *merge = adding->merge;
     DP_VEC(bool) wanted = {0};
     if (!dp_vec_room(&wanted, n_parts + 1))
         return -ENOMEM;
     for (size_t i = 0; i < n_parts; i++)
         wanted.at[i] = merge->keeps_moments || merge->kept.at[adding->first_kept + i].part.counts;
-    int err = dp_moments_values(d, &merge->model, wanted.at, add_moment_value, adding);
+    int err = dp_model_moments_values(d, &merge->model, wanted.at, add_moment_value, adding);
     if (err == -EBADMSG)
         dp_decode_fail(error, "the in-use values of a merged profile are broken");
     dp_vec_fini(&wanted);
     return err;
 }
 
-int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, const struct dp_merge_part *parts, size_t n_parts,
-                 struct dp_decode_error *error)
+int dp_model_merge_add(struct dp_model_merge *merge, const struct dp_decode *d, const struct dp_model_merge_part *parts,
+                       size_t n_parts, struct dp_decode_error *error)
 {
-    struct dp_moments moments = {.at = {0}};
+    struct dp_model_moments moments = {.at = {0}};
     struct adding adding = {.merge = merge, .first_kept = merge->kept.n};
-    int err = dp_moments_read(d, &moments);
+    int err = dp_model_moments_read(d, &moments);
     bool has_moments = moments.at.n > 0 && moments.at.n == n_parts;
     dp_vec_fini(&moments.at);
     if (!err && n_parts)
@@ -164,10 +165,10 @@ int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, const struct
     return err;
 }
 
-int dp_merge_add_whole(struct dp_merge *merge, const struct dp_decode *d, struct dp_decode_error *error)
+int dp_model_merge_add_whole(struct dp_model_merge *merge, const struct dp_decode *d, struct dp_decode_error *error)
 {
     struct adding adding = {.merge = merge, .first_kept = merge->kept.n};
-    struct dp_merge_part part = {.counts = true};
+    struct dp_model_merge_part part = {.counts = true};
     int err = keep_parts(merge, &part, 1);
     if (!err) {
         adding.kept = &merge->kept.at[adding.first_kept];
@@ -180,7 +181,7 @@ int dp_merge_add_whole(struct dp_merge *merge, const struct dp_decode *d, struct
 
 /* ---- what is in use --------------------------------------------------------------------------------------------- */
 
-bool dp_merge_is_inherited(const struct dp_model *m, uint32_t row)
+bool dp_model_merge_is_inherited(const struct dp_model *m, uint32_t row)
 {
     for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
@@ -191,21 +192,21 @@ bool dp_merge_is_inherited(const struct dp_model *m, uint32_t row)
     return false;
 }
 
-static void add_kept(struct dp_merge *merge, const struct dp_merge_kept *kept)
+static void add_kept(struct dp_model_merge *merge, const struct dp_model_merge_kept *kept)
 {
     bool without = false;
     for (size_t i = kept->first; i < kept->first + kept->n; i++) {
-        const struct dp_moment_value *v = &merge->kept_values.at[i];
-        if (merge->n_counted > 1 && !merge->with_inherited && dp_merge_is_inherited(&merge->model, v->row))
+        const struct dp_model_moment_value *v = &merge->kept_values.at[i];
+        if (merge->n_counted > 1 && !merge->with_inherited && dp_model_merge_is_inherited(&merge->model, v->row))
             without = true;
         else
-            dp_merge_sum(&merge->values.at[v->row * merge->model.types.n + v->type], v->value);
+            dp_model_merge_sum(&merge->values.at[v->row * merge->model.types.n + v->type], v->value);
     }
     merge->n_without += without;
 }
 
 /* Leaves out the comments that begin so. */
-static void forget_comments(struct dp_merge *merge, const char *beginning)
+static void forget_comments(struct dp_model_merge *merge, const char *beginning)
 {
     size_t n = 0;
     for (size_t i = 0; i < merge->header.comments.n; i++)
@@ -214,7 +215,7 @@ static void forget_comments(struct dp_merge *merge, const char *beginning)
     merge->header.comments.n = n;
 }
 
-int dp_merge_comment(struct dp_merge *merge, const char *beginning, const char *text)
+int dp_model_merge_comment(struct dp_model_merge *merge, const char *beginning, const char *text)
 {
     forget_comments(merge, beginning);
     uint32_t string = dp_strings_add(&merge->model.strings, text, strlen(text));
@@ -225,7 +226,7 @@ int dp_merge_comment(struct dp_merge *merge, const char *beginning, const char *
     return 0;
 }
 
-int dp_merge_choose(struct dp_merge *merge)
+int dp_model_merge_choose(struct dp_model_merge *merge)
 {
     if (room_for_rows(merge))
         return -ENOMEM;
@@ -241,21 +242,22 @@ int dp_merge_choose(struct dp_merge *merge)
     return 0;
 }
 
-static int write_moments(struct dp_merge *merge, struct dp_model_write *write)
+static int write_moments(struct dp_model_merge *merge, struct dp_model_write *write)
 {
-    DP_VEC(struct dp_moment_values) moments = {0};
+    DP_VEC(struct dp_model_moment_values) moments = {0};
     if (!dp_vec_room(&moments, merge->kept.n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < merge->kept.n; i++) {
-        const struct dp_merge_kept *kept = &merge->kept.at[i];
-        moments.at[i] = (struct dp_moment_values){kept->part.moment, merge->kept_values.at + kept->first, kept->n};
+        const struct dp_model_merge_kept *kept = &merge->kept.at[i];
+        moments.at[i] =
+            (struct dp_model_moment_values){kept->part.moment, merge->kept_values.at + kept->first, kept->n};
     }
-    int err = dp_moments_write(write, moments.at, merge->kept.n);
+    int err = dp_model_moments_write(write, moments.at, merge->kept.n);
     dp_vec_fini(&moments);
     return err;
 }
 
-int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
+int dp_model_merge_write(struct dp_model_merge *merge, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_model_write write;
     size_t n_types = merge->model.types.n;
@@ -275,7 +277,7 @@ int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
     return err;
 }
 
-void dp_merge_fini(struct dp_merge *merge)
+void dp_model_merge_fini(struct dp_model_merge *merge)
 {
     dp_vec_fini(&merge->kept);
     dp_vec_fini(&merge->kept_values);

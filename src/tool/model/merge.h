@@ -22,24 +22,24 @@
 #define DP_MERGE_INHERITED "inherited"
 
 /* One state of a profile that is added: a profile has one, a merged profile may have several (moments.h). */
-struct dp_merge_part {
-    struct dp_moment moment;
+struct dp_model_merge_part {
+    struct dp_model_moment moment;
     bool counts; /* its in-use values are part of the sum */
 };
 
 /* A part whose values were kept. */
-struct dp_merge_kept {
-    struct dp_merge_part part;
+struct dp_model_merge_kept {
+    struct dp_model_merge_part part;
     size_t first, n; /* in kept_values */
 };
 
 /* Zero is an empty one. */
-struct dp_merge {
+struct dp_model_merge {
     struct dp_model model;
     struct dp_model_header header;
     DP_VEC(int64_t) values; /* model.rows.n times model.types.n; complete after choose */
-    DP_VEC(struct dp_merge_kept) kept;
-    DP_VEC(struct dp_moment_value) kept_values;
+    DP_VEC(struct dp_model_merge_kept) kept;
+    DP_VEC(struct dp_model_moment_value) kept_values;
     struct dp_model_pairs pairs;
     size_t n_profiles;
 
@@ -54,29 +54,29 @@ struct dp_merge {
 };
 
 /* Adds; a sum that overflows stays at the largest number. */
-static inline void dp_merge_sum(int64_t *sum, int64_t value)
+static inline void dp_model_merge_sum(int64_t *sum, int64_t value)
 {
     if (__builtin_add_overflow(*sum, value, sum))
         *sum = value < 0 ? INT64_MIN : INT64_MAX;
 }
 
-bool dp_merge_is_state(const struct dp_merge *, size_t type);
+bool dp_model_merge_is_state(const struct dp_model_merge *, size_t type);
 /* Whether a profile has this comment: DP_COMMENT_ENDED, for example. */
-bool dp_merge_says(const struct dp_decode *, const char *comment);
+bool dp_model_merge_says(const struct dp_decode *, const char *comment);
 /* Whether a row of the model is memory that a forked process shares with its parent. */
-bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);
+bool dp_model_merge_is_inherited(const struct dp_model *, uint32_t row);
 /*
- * parts: those of the profile, in the order of dp_moments_read; a profile without moments has one part. n_parts 0: only
- * flows count. Returns 0, -EBADMSG with *error filled in, or -ENOMEM; after an error only fini may follow.
+ * parts: those of the profile, in the order of dp_model_moments_read; a profile without moments has one part. n_parts
+ * 0: only flows count. Returns 0, -EBADMSG with *error filled in, or -ENOMEM; after an error only fini may follow.
  */
-int dp_merge_add(struct dp_merge *, const struct dp_decode *, const struct dp_merge_part *parts, size_t n_parts,
-                 struct dp_decode_error *);
+int dp_model_merge_add(struct dp_model_merge *, const struct dp_decode *, const struct dp_model_merge_part *parts,
+                       size_t n_parts, struct dp_decode_error *);
 /* The same with the in-use values that the samples have, which count. */
-int dp_merge_add_whole(struct dp_merge *, const struct dp_decode *, struct dp_decode_error *);
+int dp_model_merge_add_whole(struct dp_model_merge *, const struct dp_decode *, struct dp_decode_error *);
 /* Once, after the last add: sums the in-use values that count. 0 or -ENOMEM. */
-int dp_merge_choose(struct dp_merge *);
+int dp_model_merge_choose(struct dp_model_merge *);
 /* Adds a comment to the merged profile, instead of those that begin so. 0 or -ENOMEM. */
-int dp_merge_comment(struct dp_merge *, const char *beginning, const char *text);
+int dp_model_merge_comment(struct dp_model_merge *, const char *beginning, const char *text);
 /* Writes the merged profile, not gzipped; rows whose values are all 0 are left out. After choose. */
-int dp_merge_write(struct dp_merge *, dp_pprof_write_fn fn, void *ctx);
-void dp_merge_fini(struct dp_merge *);
+int dp_model_merge_write(struct dp_model_merge *, dp_pprof_write_fn fn, void *ctx);
+void dp_model_merge_fini(struct dp_model_merge *);

@@ -12,12 +12,12 @@
 #include <errno.h>
 #include <string.h>
 
-bool dp_moments_is_state(const struct dp_model *m, size_t type)
+bool dp_model_moments_is_state(const struct dp_model *m, size_t type)
 {
     return dp_kind_type_is_level(dp_model_text(m, m->types.at[type].type));
 }
 
-size_t dp_moments_states(const struct dp_decode *d)
+size_t dp_model_moments_states(const struct dp_decode *d)
 {
     size_t n_states = 0, n_bytes;
     for (size_t i = 0; i < d->types.n; i++) {
@@ -79,7 +79,7 @@ static bool open_field(const struct dp_decode *d, struct dp_decode_span field, s
     return r->at && n_bytes == (size_t)(r->end - r->at);
 }
 
-bool dp_moments_is_field(const struct dp_decode *d, struct dp_decode_span field)
+bool dp_model_moments_is_field(const struct dp_decode *d, struct dp_decode_span field)
 {
     struct reader r;
     return open_field(d, field, &r);
@@ -93,7 +93,7 @@ static bool find_field(const struct dp_decode *d, struct reader *r, size_t *n_ty
             continue;
         bool is_known = get(r) == DP_MOMENTS_VERSION && get(r) == d->locations.n && d->location_ids.in_order;
         *n_types = get_below(r, DP_MOMENTS_TYPES_MAX);
-        return r->at && is_known && *n_types && *n_types == dp_moments_states(d);
+        return r->at && is_known && *n_types && *n_types == dp_model_moments_states(d);
     }
     return false;
 }
@@ -104,9 +104,9 @@ static void skip(struct reader *r, size_t n_numbers)
         get(r);
 }
 
-static struct dp_moment get_moment(struct reader *r)
+static struct dp_model_moment get_moment(struct reader *r)
 {
-    struct dp_moment m = {.process = get(r)};
+    struct dp_model_moment m = {.process = get(r)};
     m.seq = get(r);
     m.time_ns = get_signed(r);
     m.duration_ns = get_signed(r);
@@ -119,7 +119,7 @@ static struct dp_moment get_moment(struct reader *r)
     return m;
 }
 
-int dp_moments_read(const struct dp_decode *d, struct dp_moments *moments)
+int dp_model_moments_read(const struct dp_decode *d, struct dp_model_moments *moments)
 {
     struct reader r;
     size_t n_types, n_before = moments->at.n;
@@ -130,7 +130,7 @@ int dp_moments_read(const struct dp_decode *d, struct dp_moments *moments)
         skip(&r, 4 * get_count(&r));
     }
     for (size_t n = get_count(&r); n > 0 && r.at; n--) {
-        struct dp_moment *to = dp_vec_push(&moments->at);
+        struct dp_model_moment *to = dp_vec_push(&moments->at);
         if (!to)
             return -ENOMEM;
         *to = get_moment(&r);
@@ -209,12 +209,13 @@ static int read_rows(struct reader *r, const struct dp_decode *d, struct dp_mode
         err = read_row(r, d, m, &s->rows.at[s->rows.n++]);
     s->values.n = n_rows * s->n_types;
     for (size_t i = 0, n = 0; i < m->types.n && n < s->n_types; i++)
-        if (dp_moments_is_state(m, i))
+        if (dp_model_moments_is_state(m, i))
             s->types[n++] = (uint32_t)i;
     return err;
 }
 
-int dp_moments_values(const struct dp_decode *d, struct dp_model *m, const bool *wanted, dp_moments_fn fn, void *ctx)
+int dp_model_moments_values(const struct dp_decode *d, struct dp_model *m, const bool *wanted, dp_model_moments_fn fn,
+                            void *ctx)
 {
     struct reader r;
     struct state s = {.n_types = 0};
@@ -224,7 +225,7 @@ int dp_moments_values(const struct dp_decode *d, struct dp_model *m, const bool 
     uint64_t process = 0;
     size_t n_moments = err ? 0 : get_count(&r);
     for (size_t i = 0; i < n_moments && !err; i++) {
-        struct dp_moment moment = get_moment(&r);
+        struct dp_model_moment moment = get_moment(&r);
         if (!i || moment.process != process)
             memset(s.values.at, 0, s.values.n * sizeof *s.values.at);
         process = moment.process;

@@ -31,7 +31,7 @@ enum {
 enum { DP_MOMENTS_EXIT = 1, DP_MOMENTS_ENDED = 2, DP_MOMENTS_GONE = 4 }; /* marks */
 
 /* The state of a process when one profile of it was made. */
-struct dp_moment {
+struct dp_model_moment {
     uint64_t process, seq;        /* seq orders the moments of a process */
     int64_t time_ns, duration_ns; /* the end of the profile's window, and its length */
     int64_t bytes, own_bytes;     /* inuse_space in all, and without memory inherited at a fork */
@@ -40,40 +40,41 @@ struct dp_moment {
     bool is_gone;                 /* without such a profile: the process no longer existed when this was read */
 };
 
-struct dp_moments {
-    DP_VEC(struct dp_moment) at;
+struct dp_model_moments {
+    DP_VEC(struct dp_model_moment) at;
 };
 
 /* Whether a field of a profile is this one. */
-bool dp_moments_is_field(const struct dp_decode *, struct dp_decode_span field);
+bool dp_model_moments_is_field(const struct dp_decode *, struct dp_decode_span field);
 
 /* Appends the moments of a profile, without values. 0, also if it has none or a broken field, or -ENOMEM. */
-int dp_moments_read(const struct dp_decode *, struct dp_moments *);
+int dp_model_moments_read(const struct dp_decode *, struct dp_model_moments *);
 
 /*
  * Reads the values of the profile that was added to the model last: calls fn for each value that is not 0, of the
  * moments that are wanted, one by one. 0, -EBADMSG, -ENOMEM, or fn's error.
  */
-typedef int (*dp_moments_fn)(void *ctx, size_t moment, uint32_t row, uint32_t type, int64_t value);
-int dp_moments_values(const struct dp_decode *, struct dp_model *, const bool *wanted, dp_moments_fn fn, void *ctx);
+typedef int (*dp_model_moments_fn)(void *ctx, size_t moment, uint32_t row, uint32_t type, int64_t value);
+int dp_model_moments_values(const struct dp_decode *, struct dp_model *, const bool *wanted, dp_model_moments_fn fn,
+                            void *ctx);
 
 /* A value of a moment; type counts all types of the model. */
-struct dp_moment_value {
+struct dp_model_moment_value {
     uint32_t row, type;
     int64_t value;
 };
 
 /* A moment to write, with its values. */
-struct dp_moment_values {
-    struct dp_moment moment;
-    const struct dp_moment_value *values;
+struct dp_model_moment_values {
+    struct dp_model_moment moment;
+    const struct dp_model_moment_value *values;
     size_t n_values;
 };
 
 /* Writes the field after the last row of a profile; sorts the moments. 0 or -ENOMEM. */
-int dp_moments_write(struct dp_model_write *, struct dp_moment_values *moments, size_t n_moments);
+int dp_model_moments_write(struct dp_model_write *, struct dp_model_moment_values *moments, size_t n_moments);
 
 /* How many types of a profile are states. */
-size_t dp_moments_states(const struct dp_decode *);
+size_t dp_model_moments_states(const struct dp_decode *);
 /* Whether a type of the model is a state, such as inuse_space, and not a count of events. */
-bool dp_moments_is_state(const struct dp_model *, size_t type);
+bool dp_model_moments_is_state(const struct dp_model *, size_t type);

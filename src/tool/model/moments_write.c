@@ -16,7 +16,7 @@
 /* Order: by process, and in it by time. */
 static int by_process(const void *a, const void *b)
 {
-    const struct dp_moment *x = a, *y = b;
+    const struct dp_model_moment *x = a, *y = b;
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
     if (x->seq != y->seq)
@@ -68,7 +68,7 @@ static void put_row(struct writer *w, uint32_t row)
 }
 
 /* Numbers the rows that the moments have. */
-static int number_rows(struct writer *w, const struct dp_moment_values *moments, size_t n_moments)
+static int number_rows(struct writer *w, const struct dp_model_moment_values *moments, size_t n_moments)
 {
     size_t n_rows = w->write->model->rows.n;
     if (!dp_vec_room(&w->row_of, n_rows + 1) || !dp_vec_room(&w->rows, n_rows + 1))
@@ -141,9 +141,9 @@ static void put_changes(struct writer *w)
     dp_vec_clear(&w->touched);
 }
 
-static void put_moment(struct writer *w, const struct dp_moment_values *m)
+static void put_moment(struct writer *w, const struct dp_model_moment_values *m)
 {
-    const struct dp_moment *moment = &m->moment;
+    const struct dp_model_moment *moment = &m->moment;
     put(w, moment->process);
     put(w, moment->seq);
     put_signed(w, moment->time_ns);
@@ -172,7 +172,7 @@ static void forget_last(struct writer *w)
     dp_vec_clear(&w->present);
 }
 
-static void put_field(struct writer *w, const struct dp_moment_values *moments, size_t n_moments)
+static void put_field(struct writer *w, const struct dp_model_moment_values *moments, size_t n_moments)
 {
     put(w, w->rows.n);
     for (size_t i = 0; i < w->rows.n; i++)
@@ -205,12 +205,12 @@ static int write_bytes(struct writer *w)
     return 0;
 }
 
-int dp_moments_write(struct dp_model_write *write, struct dp_moment_values *moments, size_t n_moments)
+int dp_model_moments_write(struct dp_model_write *write, struct dp_model_moment_values *moments, size_t n_moments)
 {
     const struct dp_model *m = write->model;
     struct writer w = {.write = write};
     for (size_t i = 0; i < m->types.n && i < DP_MOMENTS_TYPES_MAX; i++)
-        if (dp_moments_is_state(m, i))
+        if (dp_model_moments_is_state(m, i))
             w.column[i] = (uint32_t)w.n_types++;
     if (!w.n_types || !n_moments || m->types.n > DP_MOMENTS_TYPES_MAX)
         return 0;

@@ -40,7 +40,7 @@ int dp_model_header_fill(struct dp_model_header *header, const struct dp_model *
             header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
     for (size_t i = 0; i < d->unknown.n; i++) {
         struct dp_decode_span span = d->unknown.at[i];
-        if (dp_moments_is_field(d, span)) /* its ids are those of that profile */
+        if (dp_model_moments_is_field(d, span)) /* its ids are those of that profile */
             continue;
         if (!dp_vec_room(&header->unknown, span.n_bytes))
             return -ENOMEM;

@@ -154,7 +154,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
         memset(now, 0, n_types * sizeof *now);
     }
     for (size_t i = 0; i < n_types; i++)
-        dp_merge_sum(&now[i], values[i]);
+        dp_model_merge_sum(&now[i], values[i]);
     return 0;
 }
 
@@ -310,7 +310,7 @@ int dp_pack_add(struct dp_pack *pack, const struct dp_decode *d, const struct dp
     if ((err = dp_model_add(&kind->model, d, add_row, &adding, error)) || (err = touch_missing(kind)))
         return err;
     kind->last_end_us = (d->time_ns + (d->duration_ns > 0 ? d->duration_ns : 0)) / 1000;
-    kind->ended = dp_merge_says(d, DP_COMMENT_ENDED) || dp_merge_says(d, DP_COMMENT_EXIT);
+    kind->ended = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
     return put_tick(pack, number, kind->last_end_us, d);
 }
 

@@ -71,7 +71,7 @@ static int put_parts(struct dp_pack *pack, const struct dp_decode *d)
 
 static uint64_t marks(const struct dp_decode *d)
 {
-    return (dp_merge_says(d, DP_COMMENT_EXIT) ? 1 : 0) | (dp_merge_says(d, DP_COMMENT_ENDED) ? 2 : 0);
+    return (dp_model_merge_says(d, DP_COMMENT_EXIT) ? 1 : 0) | (dp_model_merge_says(d, DP_COMMENT_ENDED) ? 2 : 0);
 }
 
 int dp_pack_put_comments(struct dp_pack *pack, const struct dp_decode *d)

@@ -158,7 +158,7 @@ static int add_rows(struct dp_push_profile *p)
 static int add_parts(struct dp_push_profile *p, bool apart)
 {
     uint32_t n_types = (uint32_t)p->merge.model.types.n, n_flows = 0;
-    while (n_flows < n_types && !dp_merge_is_state(&p->merge, n_flows))
+    while (n_flows < n_types && !dp_model_merge_is_state(&p->merge, n_flows))
         n_flows++;
     dp_vec_clear(&p->parts);
     int err = add_rows(p);
@@ -202,10 +202,10 @@ static int choose_state(struct dp_push_profile *p, const struct dp_push_queue *q
     *chosen = n_files - 1;
     for (size_t i = n_files; i-- > 0 && n_files > 1 && !err;) {
         err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
-        bool is_exit = !err && dp_merge_says(&decode, DP_COMMENT_EXIT);
+        bool is_exit = !err && dp_model_merge_says(&decode, DP_COMMENT_EXIT);
         if (is_exit)
             *chosen = i;
-        if (is_exit || (i + 1 == n_files && !dp_merge_says(&decode, DP_COMMENT_ENDED)))
+        if (is_exit || (i + 1 == n_files && !dp_model_merge_says(&decode, DP_COMMENT_ENDED)))
             break;
         if (i + 1 == n_files)
             *chosen = i - 1;
@@ -223,26 +223,26 @@ int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *
     struct dp_decode decode = {0};
     size_t chosen;
     int err = 0;
-    dp_merge_fini(&p->merge);
-    p->merge = (struct dp_merge){.with_inherited = true};
+    dp_model_merge_fini(&p->merge);
+    p->merge = (struct dp_model_merge){.with_inherited = true};
     p->limits = target->limits;
     memset(p->id, 0, sizeof p->id);
     err = choose_state(p, q, files, n_files, &chosen, error);
     for (size_t i = 0; i < n_files && !err; i++) {
-        struct dp_merge_part part = {.counts = i == chosen};
+        struct dp_model_merge_part part = {.counts = i == chosen};
         char key[DP_PUSH_KEY_BYTES];
         dp_push_journal_key(key, files[i]->stamp, files[i]->name);
         add_to_id(p->id, key);
         err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
         if (!err)
-            err = dp_merge_add(&p->merge, &decode, &part, 1, error);
+            err = dp_model_merge_add(&p->merge, &decode, &part, 1, error);
     }
     dp_decode_fini(&decode);
     dp_decode_input_fini(&input);
     if (n_files > 1)
         dp_vec_clear(&p->file);
     if (!err)
-        err = dp_merge_choose(&p->merge);
+        err = dp_model_merge_choose(&p->merge);
     if (!err && (target->protocol == DP_PUSH_PARCA || target->protocol == DP_PUSH_PYROSCOPE))
         add_period_type(p);
     return err ? err : add_parts(p, target->protocol == DP_PUSH_PARCA);
@@ -250,7 +250,7 @@ int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *
 
 void dp_push_profile_fini(struct dp_push_profile *p)
 {
-    dp_merge_fini(&p->merge);
+    dp_model_merge_fini(&p->merge);
     dp_vec_fini(&p->rows);
     dp_vec_fini(&p->parts);
     dp_vec_fini(&p->file);

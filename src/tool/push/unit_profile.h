@@ -21,7 +21,7 @@ struct dp_push_part {
 /* Zero is an empty one; it can be read into again. */
 struct dp_push_profile {
     struct dp_push_limits limits;
-    struct dp_merge merge;
+    struct dp_model_merge merge;
     DP_VEC(uint32_t) rows; /* of the model, with a value that is not 0 */
     DP_VEC(struct dp_push_part) parts;
     DP_VEC(uint8_t) file; /* the bytes of the only file; empty if there are several */

@@ -121,8 +121,8 @@ static int find_peak(const struct dp_query *v, int64_t *time_ns)
     for (size_t i = 0, first = 0; i < ms->order.n && ok; i++) {
         const struct dp_query_moment *m = &w.ordered[w.by_time[i]];
         int64_t *its = &w.in_use[w.process[w.by_time[i]]], now = bytes_of(v, m);
-        dp_merge_sum(&sum, -*its);
-        dp_merge_sum(&sum, *its = now);
+        dp_model_merge_sum(&sum, -*its);
+        dp_model_merge_sum(&sum, *its = now);
         if (i + 1 < ms->order.n && w.ordered[w.by_time[i + 1]].time_ns == m->time_ns)
             continue;
         if (sum > most) {
@@ -133,7 +133,7 @@ static int find_peak(const struct dp_query *v, int64_t *time_ns)
             uint32_t at = w.by_time[first];
             if (!w.ordered[at].is_last || !dp_query_moment_ended(&w.ordered[at]))
                 continue;
-            dp_merge_sum(&sum, -w.in_use[w.process[at]]);
+            dp_model_merge_sum(&sum, -w.in_use[w.process[at]]);
             w.in_use[w.process[at]] = 0;
         }
     }
@@ -261,7 +261,7 @@ static int64_t choose(struct dp_query *v, int which, int64_t time_ns, bool marks
         i = p.last + 1;
         if (!chosen)
             continue;
-        dp_merge_sum(&sum, bytes_of(v, chosen));
+        dp_model_merge_sum(&sum, bytes_of(v, chosen));
         if (!marks)
             continue;
         chosen->part.counts = true;

@@ -35,14 +35,14 @@ int dp_query_calltree_add(struct dp_query_calltree *t, const uint32_t *names, si
     if (!t->nodes.n)
         t->nodes.at[t->nodes.n++] = (struct dp_query_calltree_node){.name = 0};
     t->n_rows++;
-    dp_merge_sum(&t->nodes.at[0].cum, value);
+    dp_model_merge_sum(&t->nodes.at[0].cum, value);
     for (size_t i = 0; i < n; i++) {
         at = find_child(t, at, names[i]);
         if (!at)
             return -ENOMEM;
-        dp_merge_sum(&t->nodes.at[at].cum, value);
+        dp_model_merge_sum(&t->nodes.at[at].cum, value);
     }
-    dp_merge_sum(&t->nodes.at[at].flat, value);
+    dp_model_merge_sum(&t->nodes.at[at].flat, value);
     return 0;
 }
 

@@ -72,7 +72,7 @@ static struct dp_query_node *node_of_frame(struct dp_query_count *c, uint32_t fr
 
 static int64_t column_value(const struct dp_query_count *c, uint32_t row, size_t i)
 {
-    const struct dp_merge *merge = &c->view->merge;
+    const struct dp_model_merge *merge = &c->view->merge;
     return merge->values.at[row * merge->model.types.n + c->columns[i]];
 }
 
@@ -80,11 +80,11 @@ static void count(struct dp_query_count *c, struct dp_query_node *node, uint32_t
 {
     bool is_first = node->last_row != row + 1;
     if (is_leaf)
-        dp_merge_sum(&node->flat, value);
+        dp_model_merge_sum(&node->flat, value);
     if (is_first)
-        dp_merge_sum(&node->cum, value);
+        dp_model_merge_sum(&node->cum, value);
     for (size_t i = 0; i < c->n_columns && (c->by_cum ? is_first : is_leaf); i++)
-        dp_merge_sum(&c->sums.at[node->name * c->n_columns + i], column_value(c, row, i));
+        dp_model_merge_sum(&c->sums.at[node->name * c->n_columns + i], column_value(c, row, i));
     node->last_row = row + 1;
 }
 
@@ -118,12 +118,12 @@ int dp_query_count_rows(struct dp_query_count *c)
             counts = column_value(c, row, i);
         if (!counts || !dp_query_has_labels(v, row))
             continue;
-        dp_merge_sum(&c->total, value);
-        dp_merge_sum(&c->weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
+        dp_model_merge_sum(&c->total, value);
+        dp_model_merge_sum(&c->weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
         int err = dp_query_row(v, row);
         if (err == 0)
             continue;
-        dp_merge_sum(&c->shown, value);
+        dp_model_merge_sum(&c->shown, value);
         c->n_rows += value != 0;
         if (err < 0 || count_row(c, row, value))
             return -ENOMEM;

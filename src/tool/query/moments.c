@@ -47,7 +47,7 @@ static bool is_inherited(const struct dp_decode *d, const struct dp_decode_sampl
 }
 
 /* The sums of inuse_space; 0 if there is no such type. */
-static int sum_bytes(const struct dp_decode *d, struct dp_moment *moment, struct dp_decode_error *error)
+static int sum_bytes(const struct dp_decode *d, struct dp_model_moment *moment, struct dp_decode_error *error)
 {
     size_t type = 0;
     while (type < d->types.n && !is_text(d, d->types.at[type].type, "inuse_space"))
@@ -60,16 +60,16 @@ static int sum_bytes(const struct dp_decode *d, struct dp_moment *moment, struct
         err = dp_decode_sample(d, i, &sample, error);
         if (err)
             break;
-        dp_merge_sum(&moment->bytes, sample.values.at[type]);
+        dp_model_merge_sum(&moment->bytes, sample.values.at[type]);
         if (!is_inherited(d, &sample))
-            dp_merge_sum(&moment->own_bytes, sample.values.at[type]);
+            dp_model_merge_sum(&moment->own_bytes, sample.values.at[type]);
     }
     dp_decode_sample_fini(&sample);
     return err;
 }
 
 /* A merged profile without its moments says of which time its in-use values are. */
-static void take_time_of_state(const struct dp_decode *d, struct dp_moment *moment)
+static void take_time_of_state(const struct dp_decode *d, struct dp_model_moment *moment)
 {
     static const char head[] = DP_COMMENT_IN_USE_AT;
     for (size_t i = 0; i < d->comments.n; i++) {
@@ -86,12 +86,12 @@ static void take_time_of_state(const struct dp_decode *d, struct dp_moment *mome
 
 static int read_plain(const struct dp_decode *d, struct dp_query_moment *to, struct dp_decode_error *error)
 {
-    struct dp_moment *moment = &to->part.moment;
+    struct dp_model_moment *moment = &to->part.moment;
     if (__builtin_add_overflow(d->time_ns, d->duration_ns, &moment->time_ns)) /* in-use values are those at the end */
         moment->time_ns = d->time_ns;
     moment->duration_ns = d->duration_ns;
-    moment->is_exit = dp_merge_says(d, DP_COMMENT_EXIT);
-    moment->ended = dp_merge_says(d, DP_COMMENT_ENDED);
+    moment->is_exit = dp_model_merge_says(d, DP_COMMENT_EXIT);
+    moment->ended = dp_model_merge_says(d, DP_COMMENT_ENDED);
     take_time_of_state(d, moment);
     return sum_bytes(d, moment, error);
 }
@@ -114,7 +114,7 @@ struct reading {
     size_t *n_more;
 };
 
-static int take_inner(struct reading *r, size_t i, const struct dp_moments *inner)
+static int take_inner(struct reading *r, size_t i, const struct dp_model_moments *inner)
 {
     r->first_more[i] = r->more.n;
     for (size_t j = 0; j < inner->at.n; j++) {
@@ -131,14 +131,14 @@ static int take_inner(struct reading *r, size_t i, const struct dp_moments *inne
 static int read_path(struct dp_query *v, size_t i, struct reading *r)
 {
     struct dp_query_source own = {.is_quiet = dp_query_may_leave_out(v)}, *source;
-    struct dp_moments inner = {.at = {0}};
+    struct dp_model_moments inner = {.at = {0}};
     struct dp_decode_error error;
     int status = dp_query_open(v, i, &own, &source), err = 0;
     r->one[i].is_read = true;
     if (!status)
-        v->moments.is_whole = !dp_moments_states(&source->decode);
+        v->moments.is_whole = !dp_model_moments_states(&source->decode);
     if (!status && !v->moments.is_whole)
-        err = dp_moments_read(&source->decode, &inner);
+        err = dp_model_moments_read(&source->decode, &inner);
     if (!status && !err && inner.at.n)
         err = take_inner(r, i, &inner);
     else if (!status && !err)
@@ -192,7 +192,7 @@ static int take_names(struct dp_query *v, struct reading *r, struct dp_query_fil
     }
     size_t n_names = dp_query_files_sort(v->paths.at, n, names);
     for (size_t i = 0; i < n_names; i++) {
-        struct dp_moment *moment = &r->one[names[i].position].part.moment;
+        struct dp_model_moment *moment = &r->one[names[i].position].part.moment;
         bool is_newest = !i || !dp_query_file_is_same(&names[i - 1], &names[i]);
         v->moments.is_newest.at[names[i].position] = is_newest;
         moment->seq = names[i].seq;
@@ -205,7 +205,7 @@ static int take_names(struct dp_query *v, struct reading *r, struct dp_query_fil
 static int by_process(const void *a, const void *b, void *moments)
 {
     const struct dp_query_moment *at = moments, *i = &at[*(const uint32_t *)a], *j = &at[*(const uint32_t *)b];
-    const struct dp_moment *x = &i->part.moment, *y = &j->part.moment;
+    const struct dp_model_moment *x = &i->part.moment, *y = &j->part.moment;
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
     if (x->seq != y->seq)

@@ -12,7 +12,7 @@
 struct dp_query;
 
 struct dp_query_moment {
-    struct dp_merge_part part;
+    struct dp_model_merge_part part;
     size_t path;     /* in the query's paths */
     int64_t time_ns; /* that of the moment, or of an earlier one of the process if a clock went back */
     bool is_read;    /* else only its process is known */

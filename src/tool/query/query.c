@@ -146,7 +146,7 @@ static void add_allocated(struct dp_query *v, const struct dp_decode *d, bool *a
     int64_t bytes = allocated_of(d);
     *all_tell &= bytes >= 0;
     if (bytes > 0)
-        dp_merge_sum(&v->allocated, bytes);
+        dp_model_merge_sum(&v->allocated, bytes);
 }
 
 int dp_query_open(struct dp_query *v, size_t i, struct dp_query_source *own, struct dp_query_source **source)
@@ -163,14 +163,14 @@ static int add_file(struct dp_query *v, size_t i, const struct dp_decode *d, str
 {
     const struct dp_query_moments *ms = &v->moments;
     if (ms->is_whole)
-        return dp_merge_add_whole(&v->merge, d, error);
+        return dp_model_merge_add_whole(&v->merge, d, error);
     size_t n = ms->first.at[i + 1] - ms->first.at[i];
-    struct dp_merge_part *parts = calloc(n + 1, sizeof *parts);
+    struct dp_model_merge_part *parts = calloc(n + 1, sizeof *parts);
     if (!parts)
         return -ENOMEM;
     for (size_t j = 0; j < n; j++)
         parts[j] = ms->at.at[ms->first.at[i] + j].part;
-    int err = dp_merge_add(&v->merge, d, parts, n, error);
+    int err = dp_model_merge_add(&v->merge, d, parts, n, error);
     free(parts);
     return err;
 }
@@ -225,7 +225,8 @@ static void fall_back(struct dp_query *v)
     for (size_t i = 0; i < m->types.n; i++)
         if (!strcmp(dp_model_text(m, m->types.at[i].type), "alloc_space"))
             other = i;
-    if (!v->falls_back || v->type_name || v->at_text || other == m->types.n || !dp_merge_is_state(&v->merge, v->type))
+    if (!v->falls_back || v->type_name || v->at_text || other == m->types.n ||
+        !dp_model_merge_is_state(&v->merge, v->type))
         return;
     bool has_other = false;
     for (uint32_t row = 0; row < m->rows.n; row++) {
@@ -291,12 +292,12 @@ static int read_chosen(struct dp_query *v)
 int dp_query_restart(struct dp_query *v)
 {
     bool with_inherited = v->merge.with_inherited, keeps_moments = v->merge.keeps_moments;
-    dp_merge_fini(&v->merge);
+    dp_model_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
     dp_query_naming_frames_fini(&v->frames);
     v->frames = (struct dp_query_naming_frames){.model = NULL};
-    v->merge = (struct dp_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
+    v->merge = (struct dp_model_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
     size_t n_before = v->paths.n;
@@ -318,7 +319,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
         if (!status)
             status = read_chosen(v);
     }
-    if (!status && dp_merge_choose(&v->merge)) {
+    if (!status && dp_model_merge_choose(&v->merge)) {
         dp_query_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
@@ -335,7 +336,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
 void dp_query_same(struct dp_query *to, const struct dp_query *v)
 {
     *to = *v;
-    to->merge = (struct dp_merge){.with_inherited = v->merge.with_inherited};
+    to->merge = (struct dp_model_merge){.with_inherited = v->merge.with_inherited};
 }
 
 void dp_query_same_fini(struct dp_query *v)
@@ -343,7 +344,7 @@ void dp_query_same_fini(struct dp_query *v)
     dp_query_paths_fini(&v->paths);
     dp_query_moments_fini(&v->moments);
     dp_query_source_fini(&v->input);
-    dp_merge_fini(&v->merge);
+    dp_model_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
     dp_query_naming_frames_fini(&v->frames);

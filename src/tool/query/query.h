@@ -49,7 +49,7 @@ struct dp_query {
     size_t n_left_out; /* those */
     struct dp_query_moments moments;
     struct dp_query_source input; /* standard input, which is read once */
-    struct dp_merge merge;
+    struct dp_model_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */
     struct dp_strings losses;   /* comments of files about losses; 0 is "" */
     size_t type;

@@ -16,7 +16,7 @@ bool dp_rss_add(struct dp_rss *rss, const char *name, int64_t bytes)
         return true;
     for (size_t i = 0; i < rss->parts.n; i++)
         if (!strcmp(rss->parts.at[i].name, name)) {
-            dp_merge_sum(&rss->parts.at[i].bytes, bytes);
+            dp_model_merge_sum(&rss->parts.at[i].bytes, bytes);
             return true;
         }
     struct dp_rss_part *part = dp_vec_push(&rss->parts);
@@ -39,7 +39,7 @@ int64_t dp_rss_explained(const struct dp_rss *rss)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < rss->parts.n; i++)
-        dp_merge_sum(&sum, rss->parts.at[i].bytes);
+        dp_model_merge_sum(&sum, rss->parts.at[i].bytes);
     return sum;
 }
 

@@ -92,7 +92,7 @@ static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_decode_e
     for (size_t i = 0; i < d->samples.n && !err && type < d->types.n; i++) {
         err = dp_decode_sample(d, i, &sample, error);
         if (!err && is_of_malloc(d, &sample))
-            dp_merge_sum(sum, sample.values.at[type]);
+            dp_model_merge_sum(sum, sample.values.at[type]);
     }
     dp_decode_sample_fini(&sample);
     return err;

@@ -21,9 +21,9 @@ struct frame {
 
 static struct bytes written;
 static struct dp_decode decode;
-static struct dp_diff diff;
+static struct dp_model_diff diff;
 static struct dp_decode_error error;
-static struct dp_diff_result found;
+static struct dp_model_diff_result found;
 
 static void write_profile(const struct frame *frames, size_t n, int64_t time_ns)
 {
@@ -57,7 +57,7 @@ static int add(const struct frame *frames, size_t n, int64_t time_ns)
 {
     write_profile(frames, n, time_ns);
     int result = dp_decode_scan(&decode, written.all.at, written.all.n, &error);
-    return result ? result : dp_diff_add(&diff, &decode, &error);
+    return result ? result : dp_model_diff_add(&diff, &decode, &error);
 }
 
 /* Writes the diff and scans it; the values of its sample i. */
@@ -65,7 +65,7 @@ static const int64_t *values_of(size_t i)
 {
     static struct dp_decode_sample sample;
     written.all.n = 0;
-    assert_int_equal(dp_diff_write(&diff, keep, &written, &found), 0);
+    assert_int_equal(dp_model_diff_write(&diff, keep, &written, &found), 0);
     assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
     assert_int_equal(decode.samples.n, found.n_rows);
     if (i >= decode.samples.n)
@@ -76,8 +76,8 @@ static const int64_t *values_of(size_t i)
 
 static int again(void **state)
 {
-    dp_diff_fini(&diff);
-    diff = (struct dp_diff){0};
+    dp_model_diff_fini(&diff);
+    diff = (struct dp_model_diff){0};
     return 0;
 }
 
@@ -249,7 +249,7 @@ static int add_bytes(const char *text, unsigned n_locations, uint8_t location, i
     assert_int_equal(dp_encode_finish(e), 0);
     dp_encode_free(e);
     int result = dp_decode_scan(&decode, written.all.at, written.all.n, &error);
-    return result ? result : dp_diff_add(&diff, &decode, &error);
+    return result ? result : dp_model_diff_add(&diff, &decode, &error);
 }
 
 static void the_same_bytes_are_checked_again_when_tables_are_others(void **state)

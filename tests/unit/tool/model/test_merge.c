@@ -12,12 +12,12 @@
 #include <cmocka.h>
 
 static struct bytes written;
-static struct dp_merge merge;
+static struct dp_model_merge merge;
 
 static int again(void **state)
 {
-    dp_merge_fini(&merge);
-    merge = (struct dp_merge){0};
+    dp_model_merge_fini(&merge);
+    merge = (struct dp_model_merge){0};
     return 0;
 }
 
@@ -39,20 +39,20 @@ static void encode(const char *comment, int64_t allocated, int64_t in_use)
 }
 
 /* Adds what was written last, with all its moments; those of the time count_ns count. Returns how many it has. */
-static size_t add_written(int64_t count_ns, const struct dp_moment *plain)
+static size_t add_written(int64_t count_ns, const struct dp_model_moment *plain)
 {
     struct dp_decode decode = {.strings = {0}};
     struct dp_decode_error error;
-    struct dp_moments moments = {.at = {0}};
-    struct dp_merge_part parts[8] = {{.moment = plain ? *plain : (struct dp_moment){0}}};
+    struct dp_model_moments moments = {.at = {0}};
+    struct dp_model_merge_part parts[8] = {{.moment = plain ? *plain : (struct dp_model_moment){0}}};
     assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
-    assert_int_equal(dp_moments_read(&decode, &moments), 0);
+    assert_int_equal(dp_model_moments_read(&decode, &moments), 0);
     size_t n = moments.at.n;
     for (size_t i = 0; i < n; i++)
         parts[i].moment = moments.at.at[i];
     for (size_t i = 0; i < (n ? n : 1); i++)
         parts[i].counts = parts[i].moment.time_ns == count_ns;
-    assert_int_equal(dp_merge_add(&merge, &decode, parts, n ? n : 1, &error), 0);
+    assert_int_equal(dp_model_merge_add(&merge, &decode, parts, n ? n : 1, &error), 0);
     dp_vec_fini(&moments.at);
     dp_decode_fini(&decode);
     return n;
@@ -61,14 +61,15 @@ static size_t add_written(int64_t count_ns, const struct dp_moment *plain)
 static void add(uint64_t process, int64_t time_ns, bool counts, int64_t allocated, int64_t in_use)
 {
     encode(NULL, allocated, in_use);
-    assert_int_equal(add_written(counts ? time_ns : -1,
-                                 &(struct dp_moment){.process = process, .seq = (uint64_t)time_ns, .time_ns = time_ns}),
-                     0);
+    assert_int_equal(
+        add_written(counts ? time_ns : -1,
+                    &(struct dp_model_moment){.process = process, .seq = (uint64_t)time_ns, .time_ns = time_ns}),
+        0);
 }
 
 static void assert_sums(int64_t allocated, int64_t in_use)
 {
-    assert_int_equal(dp_merge_choose(&merge), 0);
+    assert_int_equal(dp_model_merge_choose(&merge), 0);
     assert_int_equal(merge.model.rows.n, 1);
     assert_int_equal(merge.values.at[0], allocated);
     assert_int_equal(merge.values.at[1], in_use);
@@ -92,7 +93,7 @@ static void a_merged_profile_has_the_states_of_all_times(void **state)
     add(2, 2, false, 8, 50);
     assert_sums(15, 200);
     written.all.n = 0;
-    assert_int_equal(dp_merge_write(&merge, keep, &written), 0);
+    assert_int_equal(dp_model_merge_write(&merge, keep, &written), 0);
     const int64_t at[] = {0, 100, 250, 3};
     for (int64_t time_ns = 1; time_ns <= 3; time_ns++) {
         again(NULL);
@@ -109,11 +110,11 @@ static void the_states_of_a_profile_that_another_program_changed_are_ignored(voi
     add(1, 1, true, 1, 100);
     assert_sums(1, 100);
     written.all.n = 0;
-    assert_int_equal(dp_merge_write(&merge, keep, &written), 0);
+    assert_int_equal(dp_model_merge_write(&merge, keep, &written), 0);
     static const uint8_t location[] = {4 << 3 | 2, 4, 1 << 3, 9, 3 << 3, 9};
     assert_int_equal(keep(&written, location, sizeof location), 0);
     again(NULL);
-    struct dp_moment plain = {.time_ns = 7};
+    struct dp_model_moment plain = {.time_ns = 7};
     assert_int_equal(add_written(7, &plain), 0);
     assert_sums(1, 100);
 }
@@ -124,7 +125,7 @@ static void a_profile_whose_states_do_not_matter_adds_its_flows(void **state)
     struct dp_decode_error error;
     encode("#ended", 3, 9);
     assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
-    assert_int_equal(dp_merge_add(&merge, &decode, NULL, 0, &error), 0);
+    assert_int_equal(dp_model_merge_add(&merge, &decode, NULL, 0, &error), 0);
     dp_decode_fini(&decode);
     assert_true(merge.header.comments.n == 1);
     merge.goes_on = true;
@@ -145,7 +146,7 @@ static void values_of_another_unit_or_type_are_refused(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct dp_decode decode = {.strings = {0}};
         struct dp_decode_error error;
-        struct dp_merge_part part = {.counts = true};
+        struct dp_model_merge_part part = {.counts = true};
         size_t n_types = others[i][2].type ? 3 : 2;
         written.all.n = 0;
         struct dp_encode *e = dp_encode_new(keep, &written);
@@ -153,7 +154,7 @@ static void values_of_another_unit_or_type_are_refused(void **state)
         assert_int_equal(dp_encode_finish(e), 0);
         dp_encode_free(e);
         assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
-        assert_int_equal(dp_merge_add(&merge, &decode, &part, 1, &error), -EBADMSG);
+        assert_int_equal(dp_model_merge_add(&merge, &decode, &part, 1, &error), -EBADMSG);
         assert_non_null(strstr(error.line, "another kind of profile"));
         dp_decode_fini(&decode);
     }
