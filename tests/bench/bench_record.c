@@ -168,10 +168,10 @@ static void part_add(unsigned thread, long n) /* an alloc and its free; all thre
 static void part_live(unsigned thread, long n) /* insert and take one block at a time */
 {
     uintptr_t key = 0x7f0000001000 + ((uintptr_t)thread << 30);
-    struct dp_live_block entry = {.record = 1, .objects = 1, .bytes = 100}, out;
+    struct dp_heap_live_block entry = {.record = 1, .objects = 1, .bytes = 100}, out;
     for (long i = 0; i < n; i++) {
-        dp_live_blocks_insert(key + (i & 255) * 64, &entry, &out);
-        dp_live_blocks_remove(key + (i & 255) * 64, &out);
+        dp_heap_live_blocks_insert(key + (i & 255) * 64, &entry, &out);
+        dp_heap_live_blocks_remove(key + (i & 255) * 64, &out);
     }
 }
 

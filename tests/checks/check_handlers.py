@@ -71,7 +71,7 @@ DOORS = {
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit restart free_more free_delivered add_values'.split()] + [
     f'lock_source.c:{f}' for f in 'add_more skip commit restart free_more free_delivered comments leaf mutex_summary block_summary is_filtered '
-    'mutex_lock_of block_lock_of'.split()] + ['dp_lock_rows_scan', 'dp_wait_count_under_way', 'dp_inherited_read']
+    'mutex_lock_of block_lock_of'.split()] + ['dp_lock_rows_scan', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
@@ -85,7 +85,7 @@ POINTERS = {
     r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
-    r'dp_record_fork_\w+|record\.c:\w+': ['dp_inherited_begin'],
+    r'dp_record_fork_\w+|record\.c:\w+': ['dp_heap_inherited_begin'],
     r'dp_onstack_call': [],  # the callers take the address
     r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
     r'tick_signal\.c:on_shared': [],  # the program's own handler

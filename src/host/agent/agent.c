@@ -154,7 +154,7 @@ bool dp_agent_may_poll(void)
     if (!n)
         return false;
     dp_store_relaxed(&agent.n_young, n == UINT32_MAX ? 1 : n + 1); /* a lost count does no harm */
-    return n % BYTES_EVERY == 0 && dp_record_bytes_seen() >= AGE_BYTES;
+    return n % BYTES_EVERY == 0 && dp_heap_bytes_seen() >= AGE_BYTES;
 }
 
 void dp_agent_poll_later(void)

@@ -65,7 +65,7 @@ int64_t dp_agent_exit_deadline(void)
 
 static void say_no_sample(void)
 {
-    int64_t rate = dp_record_heap_rate(), seen = (int64_t)dp_record_bytes_seen(), better = 1;
+    int64_t rate = dp_heap_rate(), seen = (int64_t)dp_heap_bytes_seen(), better = 1;
     char seen_text[32], rate_text[32], better_text[32];
     if (!seen) {
         dp_log(DP_LOG_ERROR, "no allocation was seen: the program may contain its own malloc, or it allocates nothing");
@@ -105,7 +105,7 @@ static void talk(void)
     else
         dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
     char summary[200];
-    dp_agent_summary_text(summary, sizeof summary, (int64_t)dp_record_bytes_seen());
+    dp_agent_summary_text(summary, sizeof summary, (int64_t)dp_heap_bytes_seen());
     if (*summary && dp_agent_tick_has_sink())
         dp_log(DP_LOG_ERROR, "%s -> deltaprof %s", summary, dp_agent_tick_directory());
 }
@@ -158,7 +158,7 @@ static void say_late(void)
 static void deliver(bool ordinary, int64_t deadline_ns)
 {
     bool inside_malloc = deltaprof_is_guarded();
-    dp_record_flush_bytes();
+    dp_heap_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_agent_tick_set_last(true);
     if (!ordinary)
@@ -192,7 +192,7 @@ void dp_agent_exit_before_handlers(void)
     if (!dp_cas_relaxed(&process_exit.begun, &begun, true))
         return;
     int saved = errno;
-    dp_record_flush_bytes();
+    dp_heap_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_agent_tick_set_exit(true);
     dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_agent_exit_deadline()));

@@ -32,12 +32,12 @@ static void note_peak(void)
 void dp_agent_peaks_watch(bool wanted, void (*wake)(void))
 {
     int64_t base = dp_load_relaxed(&inherited_bytes), highest = dp_agent_tick_highest();
-    int64_t least = dp_record_heap_rate() * LEAST_SAMPLES;
+    int64_t least = dp_heap_rate() * LEAST_SAMPLES;
     base = highest > base ? highest : base;
     least = least > LEAST_BYTES ? least : LEAST_BYTES;
     dp_store_relaxed(&wake_thread, wake);
     wanted = wanted && base < INT64_MAX / 2;
-    dp_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, note_peak);
+    dp_heap_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, note_peak);
 }
 
 int64_t dp_agent_peaks_due_ns(void)
@@ -54,7 +54,7 @@ void dp_agent_peaks_begin_tick(void)
 DP_IN_CHILD void dp_agent_peaks_fork_child(void)
 {
     dp_store_relaxed(&reached, false);
-    dp_store_relaxed(&inherited_bytes, dp_peak_in_use());
+    dp_store_relaxed(&inherited_bytes, dp_heap_peak_in_use());
     dp_store_relaxed(&ticked_ns, 0);
-    dp_peak_watch(INT64_MAX, note_peak);
+    dp_heap_peak_watch(INT64_MAX, note_peak);
 }

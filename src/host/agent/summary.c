@@ -60,7 +60,7 @@ static void size_text(char *to, size_t n_bytes, int64_t bytes)
 void dp_agent_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
 {
     char allocated[32], peak[32], last[32];
-    int64_t peak_ns = dp_load_relaxed(&summary.peak_ns), most_ns, most_bytes = dp_peak_most(&most_ns);
+    int64_t peak_ns = dp_load_relaxed(&summary.peak_ns), most_ns, most_bytes = dp_heap_peak_most(&most_ns);
     int64_t peak_bytes = dp_load_relaxed(&summary.peak_bytes), last_bytes = dp_load_relaxed(&summary.last_bytes);
     if (most_bytes > peak_bytes) {
         peak_bytes = most_bytes;

@@ -226,7 +226,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 
 static struct standing standing(void)
 {
-    return (struct standing){dp_stats_read(DP_STAT_SAMPLES), dp_tally_read(DP_TALLY_LIVE), dp_peak_in_use()};
+    return (struct standing){dp_stats_read(DP_STAT_SAMPLES), dp_tally_read(DP_TALLY_LIVE), dp_heap_peak_in_use()};
 }
 
 /* Notes what is written next. False: a crash left it in an unknown state. */
@@ -243,8 +243,8 @@ static bool is_next(unsigned what, unsigned crashed)
  */
 static void write_peak(unsigned flags, int64_t deadline_ns, unsigned crashed, int64_t in_use_bytes)
 {
-    int64_t wall_ns, peak_bytes = dp_peak_copy_bytes(&wall_ns), shown_bytes = dp_load_relaxed(&tick.highest);
-    int64_t least = dp_record_heap_rate() * PEAK_LEAST_SAMPLES;
+    int64_t wall_ns, peak_bytes = dp_heap_peak_copy_bytes(&wall_ns), shown_bytes = dp_load_relaxed(&tick.highest);
+    int64_t least = dp_heap_rate() * PEAK_LEAST_SAMPLES;
     shown_bytes = in_use_bytes > shown_bytes ? in_use_bytes : shown_bytes;
     least = least > PEAK_LEAST_BYTES ? least : PEAK_LEAST_BYTES;
     least = least > shown_bytes / 10 ? least : shown_bytes / 10;

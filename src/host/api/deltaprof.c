@@ -213,7 +213,7 @@ static int start_from(const char *text, bool preloaded)
     dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
     if (err == 0)
-        dp_record_rearm();
+        dp_heap_rearm();
     errno = saved;
     return err > 0 ? 0 : err; /* excluded by `exe`: no error for the caller */
 }
@@ -366,7 +366,7 @@ int deltaprof_set(const char *text)
     dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
     if (err == 0)
-        dp_record_rearm();
+        dp_heap_rearm();
     return err;
 }
 

@@ -46,7 +46,7 @@ int dp_record_init(const struct dp_config *conf)
     size_t floor = tables / 100 * (conf->age ? 40 : 60), spare = tables / (conf->age ? 20 : 10);
     int err = 0;
     /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
-    enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
+    enum dp_heap_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
     /* Percent. With every allocation recorded, blocks in use are most of what is kept; else they are few. */
     unsigned blocks = conf->heap_rate == 1 ? 42 : 26;
     /* All or nothing: of tables that were mapped one by one, a start that fails half way would keep the first. */
@@ -55,29 +55,29 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
         (err = dp_table_init(floor / 100 * (74 - blocks), spare)) ||
-        (err = dp_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
+        (err = dp_heap_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
-    dp_peak_copy_init(floor / 100 * 2);
-    if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
+    dp_heap_peak_copy_init(floor / 100 * 2);
+    if (conf->age && dp_heap_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
         dp_record_mark();
     if (conf->mmap)
-        dp_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
-    dp_wait_init((size_t)conf->memory);          /* may fail: then holders of locks stay unknown */
+        dp_heap_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
+    dp_wait_init((size_t)conf->memory);               /* may fail: then holders of locks stay unknown */
     dp_gate_settle();
-    dp_record_open(dp_inherited_begin);
+    dp_record_open(dp_heap_inherited_begin);
     return 0;
 }
 
 void dp_record_tune(const struct dp_config *conf, bool on)
 {
     dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
-    dp_lifetime_tune(on);
+    dp_heap_lifetime_tune(on);
     dp_wait_tune(conf, on);
     dp_labels_name_threads(conf->thread);
     /* An eighth of the memory, less what reports need of a small one. It may fail: then there are no events. */
     size_t events_bytes = (size_t)conf->memory / 8, reports_bytes = 512 << 10;
     dp_events_tune(on && conf->events[0], events_bytes > reports_bytes ? events_bytes - reports_bytes : 0);
-    dp_maps_tune(on && conf->mmap && conf->heap_rate > 0);
+    dp_heap_maps_tune(on && conf->mmap && conf->heap_rate > 0);
 }
 
 void dp_record_fork_prepare(void)
@@ -95,11 +95,11 @@ DP_IN_CHILD void dp_record_fork_child(void)
     dp_unwind_fork_child(dp_thread_scratch());
     uint32_t epoch = dp_record_fork_begin();
     dp_stats_reset();
-    dp_live_blocks_fork_child();
-    dp_lifetime_fork_child();
+    dp_heap_live_blocks_fork_child();
+    dp_heap_lifetime_fork_child();
     dp_table_fork_child();
-    dp_peak_fork_child();
-    dp_mappings_fork_child();
+    dp_heap_peak_fork_child();
+    dp_heap_mappings_fork_child();
     dp_wait_fork_child();
     dp_events_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);

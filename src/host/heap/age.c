@@ -27,7 +27,7 @@ static const struct {
 } ages[AGES] = {{SECOND, "<1s"},        {10 * SECOND, "<10s"},  {60 * SECOND, "<1m"},
                 {600 * SECOND, "<10m"}, {3600 * SECOND, "<1h"}, {INT64_MAX, "older"}};
 
-const char *dp_age_of_row(const struct dp_row *row)
+const char *dp_heap_age_of_row(const struct dp_row *row)
 {
     return row->entry >> DP_ROW_PART_SHIFT ? ages[(row->entry >> DP_ROW_PART_SHIFT) - 1].name : NULL;
 }
@@ -61,7 +61,7 @@ static size_t bytes_of(const struct cells *cells)
 
 static int read_blocks(struct cells *cells)
 {
-    struct dp_live_block block;
+    struct dp_heap_live_block block;
     uint32_t epoch = dp_record_epoch();
     cells->n_records = dp_table_count(DP_KIND_HEAP);
     cells->n_origins = epoch ? 2 : 1;
@@ -69,14 +69,14 @@ static int read_blocks(struct cells *cells)
     if (!cells->at)
         return -ENOMEM;
     int64_t now_ns = dp_clock_ns();
-    for (size_t i = 0, n = dp_live_blocks_table().n_slots; i < n; i++) {
+    for (size_t i = 0, n = dp_heap_live_blocks_table().n_slots; i < n; i++) {
         uintptr_t key;
-        if (!dp_live_blocks_read(i, &key, &block) || block.record >= cells->n_records || !block.born_ns)
+        if (!dp_heap_live_blocks_read(i, &key, &block) || block.record >= cells->n_records || !block.born_ns)
             continue;
-        bool inherited = epoch && !dp_inherited_is_own(&block, epoch);
+        bool inherited = epoch && !dp_heap_inherited_is_own(&block, epoch);
         size_t to = cell(cells, block.record, inherited, age_of(now_ns - block.born_ns));
         cells->at[to].n += block.objects;
-        cells->at[to].v += dp_inherited_bytes(&block);
+        cells->at[to].v += dp_heap_inherited_bytes(&block);
     }
     return 0;
 }
@@ -114,9 +114,9 @@ static int split_row(struct dp_rows *to, const struct cells *cells, const struct
     return 0;
 }
 
-int dp_age_read_lives(struct dp_age_baseline *base, struct dp_age_lives *lives)
+int dp_heap_age_read_lives(struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives)
 {
-    uint32_t n = dp_lifetime_is_kept() ? dp_table_count(DP_KIND_HEAP) : 0;
+    uint32_t n = dp_heap_lifetime_is_kept() ? dp_table_count(DP_KIND_HEAP) : 0;
     if (base && n > base->n) {
         if (!dp_vec_room(base, n - base->n))
             return -ENOMEM;
@@ -124,13 +124,13 @@ int dp_age_read_lives(struct dp_age_baseline *base, struct dp_age_lives *lives)
         base->n = n;
     }
     for (uint32_t id = 0; id < n; id++) {
-        struct dp_lifetime now = dp_lifetime_read(id);
-        struct dp_age_life life = {id, {now.n_freed, now.n_temporary, now.us}};
+        struct dp_heap_lifetime now = dp_heap_lifetime_read(id);
+        struct dp_heap_age_life life = {id, {now.n_freed, now.n_temporary, now.us}};
         for (int i = 0; base && i < DP_AGE_VALUES; i++)
             life.values[i] -= base->at[id].values[i];
         if (!(life.values[0] | life.values[1] | life.values[2]))
             continue;
-        struct dp_age_life *kept = dp_vec_push(lives);
+        struct dp_heap_age_life *kept = dp_vec_push(lives);
         if (!kept)
             return -ENOMEM;
         *kept = life;
@@ -139,7 +139,7 @@ int dp_age_read_lives(struct dp_age_baseline *base, struct dp_age_lives *lives)
 }
 
 /* The rows are by record; a record's inherited row comes before its own one. */
-static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct dp_age_lives *lives,
+static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct dp_heap_age_lives *lives,
                    const struct cells *cells)
 {
     size_t i = 0, j = 0;
@@ -164,13 +164,13 @@ static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct 
     return err;
 }
 
-int dp_age_split(struct dp_rows *rows, struct dp_age_baseline *base, struct dp_age_lives *lives)
+int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives)
 {
     struct cells cells = {0};
     struct dp_rows to = {0};
     int err = read_blocks(&cells);
     if (!err)
-        err = dp_age_read_lives(base, lives);
+        err = dp_heap_age_read_lives(base, lives);
     if (!err)
         err = rebuild(&to, rows, lives, &cells);
     dp_mem_unmap(cells.at, bytes_of(&cells));
@@ -183,7 +183,7 @@ int dp_age_split(struct dp_rows *rows, struct dp_age_baseline *base, struct dp_a
     return 0;
 }
 
-void dp_age_commit(struct dp_age_baseline *base, const struct dp_age_lives *lives)
+void dp_heap_age_commit(struct dp_heap_age_baseline *base, const struct dp_heap_age_lives *lives)
 {
     for (size_t i = 0; i < lives->n; i++)
         for (int v = 0; v < DP_AGE_VALUES; v++)

@@ -7,23 +7,23 @@
 #include "host/report/delta.h"
 
 /* <1s, <10s, <1m, <10m, <1h, older. Of a row: NULL, its values are of no age. */
-const char *dp_age_of_row(const struct dp_row *row);
+const char *dp_heap_age_of_row(const struct dp_row *row);
 
 /* A record's changes: n_freed, n_temporary and microseconds (host/heap/lifetime.h). */
 enum { DP_AGE_VALUES = 3 };
-struct dp_age_life {
+struct dp_heap_age_life {
     uint32_t id;
     int64_t values[DP_AGE_VALUES];
 };
 
-struct dp_age_lives {
-    struct dp_age_life *at; /* by id */
+struct dp_heap_age_lives {
+    struct dp_heap_age_life *at; /* by id */
     size_t n, cap;
 };
 
 /* What a consumer delivered, by record id. */
-struct dp_age_baseline {
-    struct dp_age_life *at;
+struct dp_heap_age_baseline {
+    struct dp_heap_age_life *at;
     size_t n, cap;
 };
 
@@ -32,10 +32,10 @@ struct dp_age_baseline {
  * stay exactly the same. lives gets the records' changes since base (NULL: since start), each of which has a row of no
  * age. -ENOMEM: both must be dropped.
  */
-int dp_age_split(struct dp_rows *rows, struct dp_age_baseline *base, struct dp_age_lives *lives);
+int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives);
 
 /* Only the changes of lifetimes. */
-int dp_age_read_lives(struct dp_age_baseline *base, struct dp_age_lives *lives);
+int dp_heap_age_read_lives(struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives);
 
 /* Moves base by the changes. */
-void dp_age_commit(struct dp_age_baseline *base, const struct dp_age_lives *lives);
+void dp_heap_age_commit(struct dp_heap_age_baseline *base, const struct dp_heap_age_lives *lives);

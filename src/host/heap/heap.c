@@ -108,7 +108,7 @@ static __attribute__((noinline, cold)) bool is_nested(struct sample *sample, con
                                                       const struct deltaprof_site *site)
 {
     if (dp_thread_is_nested(dp_thread_self(), site->sp)) {
-        dp_page_given(ptr);
+        dp_heap_page_given(ptr);
         return true;
     }
     begin(sample, sample->heap, sample->bytes);
@@ -128,25 +128,25 @@ static void finish(struct sample *sample)
 /* ---- recording ---- */
 
 /* What a free counts beside its record. */
-static __attribute__((noinline, cold)) void note_free(const struct dp_live_block *entry, int64_t bytes)
+static __attribute__((noinline, cold)) void note_free(const struct dp_heap_live_block *entry, int64_t bytes)
 {
     uint32_t epoch = dp_record_epoch();
-    if (epoch && dp_inherited_is_own(entry, epoch))
-        dp_inherited_add_own_free(entry->record, entry->objects, bytes);
-    dp_lifetime_ended(entry);
+    if (epoch && dp_heap_inherited_is_own(entry, epoch))
+        dp_heap_inherited_add_own_free(entry->record, entry->objects, bytes);
+    dp_heap_lifetime_ended(entry);
 }
 
 /* The entry of this key left the set, or never came into it. */
-static inline void give_back(uintptr_t key, const struct dp_live_block *entry)
+static inline void give_back(uintptr_t key, const struct dp_heap_live_block *entry)
 {
     dp_gate_remove(key);
-    int64_t bytes = dp_inherited_bytes(entry);
+    int64_t bytes = dp_heap_inherited_bytes(entry);
     if (dp_record_is_marked())
         note_free(entry, bytes); /* before the free is counted in its record */
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     unsigned shard = dp_thread_shard(dp_thread_self());
     dp_tally_add(DP_TALLY_LIVE, shard, -1);
-    dp_peak_subtract(shard, bytes);
+    dp_heap_peak_subtract(shard, bytes);
 }
 
 /* At least one frame stays. */
@@ -194,13 +194,13 @@ static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stac
 static inline void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
                         struct outside *outside)
 {
-    struct dp_live_block entry, stale; /* the birth is the table's to know */
+    struct dp_heap_live_block entry, stale; /* the birth is the table's to know */
     struct dp_stack stack;
     entry.objects = sample->weight;
     entry.bytes = sample->bytes;
-    uintptr_t key = DELTAPROF_KEY(dp_page_is_given(ptr) ? 0 : sample->heap, ptr);
+    uintptr_t key = DELTAPROF_KEY(dp_heap_page_is_given(ptr) ? 0 : sample->heap, ptr);
     dp_thread_self()->guard |= DP_GUARD_BUSY;
-    struct dp_live_place place = dp_live_blocks_prefetch(key);
+    struct dp_heap_live_place place = dp_heap_live_blocks_prefetch(key);
     bool borrowed = dp_thread_borrow();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_left_out, 0))
@@ -213,12 +213,12 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
     if (!added)
         return;
     dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);
-    dp_inherited_mark(&entry, dp_record_epoch());
+    dp_heap_inherited_mark(&entry, dp_record_epoch());
     dp_gate_add(key);
-    bool kept = dp_live_blocks_insert_at(place, key, &entry, &stale);
+    bool kept = dp_heap_live_blocks_insert_at(place, key, &entry, &stale);
     dp_tally_add(DP_TALLY_SAMPLES, shard, 1);
     dp_tally_add(DP_TALLY_LIVE, shard, 1);
-    dp_peak_add(shard, (int64_t)sample->bytes);
+    dp_heap_peak_add(shard, (int64_t)sample->bytes);
     dp_events_add(DP_KIND_HEAP, entry.record, sample->weight, (int64_t)sample->bytes, 0, 0);
     if (stale.objects)
         give_back(key, &stale);
@@ -278,24 +278,24 @@ uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t
 
 void deltaprof_free_sampled(uint32_t heap, const void *ptr)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     uintptr_t key = DELTAPROF_KEY(heap, ptr);
-    if (dp_live_blocks_remove(key, &entry))
+    if (dp_heap_live_blocks_remove(key, &entry))
         give_back(key, &entry);
 }
 
 void deltaprof_heap_free_all(uint32_t heap)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     uint32_t at = 0;
-    while (heap && dp_live_blocks_remove_next(&at, heap, &entry))
+    while (heap && dp_heap_live_blocks_remove_next(&at, heap, &entry))
         give_back(DELTAPROF_KEY(heap, NULL), &entry);
 }
 
 static bool claim(struct sample *sample, uint32_t heap, const void *old)
 {
     sample->old = DELTAPROF_KEY(heap, old);
-    return deltaprof_may_be_live(heap, old) && dp_live_blocks_claim(sample->old, &sample->entry, &sample->slot);
+    return deltaprof_may_be_live(heap, old) && dp_heap_live_blocks_claim(sample->old, &sample->entry, &sample->slot);
 }
 
 void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, const void *old, size_t n_bytes)
@@ -312,9 +312,9 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
         give_back(sample->old, &sample->entry);
-        dp_live_blocks_drop(sample->slot);
+        dp_heap_live_blocks_drop(sample->slot);
     } else if (sample->claimed) {
-        dp_live_blocks_unclaim(sample->old, sample->slot);
+        dp_heap_live_blocks_unclaim(sample->old, sample->slot);
     }
     end(sample, done ? ptr : NULL, site, NULL);
 }
@@ -328,7 +328,7 @@ void deltaprof_guard_reset(void)
 
 void deltaprof_filter_mark(const void *start, size_t n_bytes)
 {
-    dp_live_blocks_mark((uintptr_t)start, n_bytes);
+    dp_heap_live_blocks_mark((uintptr_t)start, n_bytes);
     dp_gate_mark((uintptr_t)start, n_bytes);
 }
 
@@ -339,25 +339,25 @@ void dp_heap_tune(int64_t rate)
     if (rate > DP_RATE_MAX)
         rate = DP_RATE_MAX;
     if (rate == 1)
-        dp_live_blocks_crowd();
+        dp_heap_live_blocks_crowd();
     dp_gate_tune_heap(rate);
     dp_store_relaxed(&heap_rate, rate);
 }
 
-int64_t dp_record_heap_rate(void)
+int64_t dp_heap_rate(void)
 {
     return dp_load_relaxed(&heap_rate);
 }
 
-void dp_record_rearm(void)
+void dp_heap_rearm(void)
 {
     struct dp_thread *thread = dp_thread_self();
-    dp_record_flush_bytes();
+    dp_heap_flush_bytes();
     if (!dp_thread_guarded(thread))
         dp_thread_undraw(thread);
 }
 
-void dp_record_flush_bytes(void)
+void dp_heap_flush_bytes(void)
 {
     struct dp_thread *thread = dp_thread_self();
     int64_t left = thread->countdown;
@@ -367,7 +367,7 @@ void dp_record_flush_bytes(void)
     thread->drawn = left;
 }
 
-uint64_t dp_record_bytes_seen(void)
+uint64_t dp_heap_bytes_seen(void)
 {
     return (uint64_t)dp_tally_read(DP_TALLY_BYTES);
 }

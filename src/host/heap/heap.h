@@ -9,17 +9,17 @@
 
 /* Sets the mean bytes between samples, from the next drawn distance on; 0: no new samples. Any thread. */
 void dp_heap_tune(int64_t rate);
-int64_t dp_record_heap_rate(void);
+int64_t dp_heap_rate(void);
 
 /*
  * Makes the calling thread draw a new distance at its next event, so that changed rates apply at once. Not under the
  * guard.
  */
-void dp_record_rearm(void);
+void dp_heap_rearm(void);
 
 /*
  * All bytes allocated so far, sampled or not, for "no sample" messages. Bytes since the last sample of a thread are
  * missing, except those of the calling thread after flush_bytes, which does nothing under the guard.
  */
-void dp_record_flush_bytes(void);
-uint64_t dp_record_bytes_seen(void);
+void dp_heap_flush_bytes(void);
+uint64_t dp_heap_bytes_seen(void);

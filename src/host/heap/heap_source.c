@@ -17,56 +17,59 @@
 #include <string.h>
 
 static const struct dp_delta_rules rules = {
-    .kind = DP_KIND_HEAP, .has_levels = true, .read_inherited = dp_inherited_read};
+    .kind = DP_KIND_HEAP, .has_levels = true, .read_inherited = dp_heap_inherited_read};
 
-static const struct dp_delta_rules peak_rules = {
-    .kind = DP_KIND_HEAP, .has_levels = true, .read_level = dp_peak_copy_read, .read_inherited = dp_inherited_read};
+static const struct dp_delta_rules peak_rules = {.kind = DP_KIND_HEAP,
+                                                 .has_levels = true,
+                                                 .read_level = dp_heap_peak_copy_read,
+                                                 .read_inherited = dp_heap_inherited_read};
 
-_Static_assert(sizeof(struct dp_age_baseline) <= sizeof(struct dp_kind_state) &&
-                   sizeof(struct dp_age_lives) <= sizeof(struct dp_kind_state),
+_Static_assert(sizeof(struct dp_heap_age_baseline) <= sizeof(struct dp_kind_state) &&
+                   sizeof(struct dp_heap_age_lives) <= sizeof(struct dp_kind_state),
                "the state of a consumer has room");
 
-static struct dp_age_lives *lives_of(struct dp_kind_state *more)
+static struct dp_heap_age_lives *lives_of(struct dp_kind_state *more)
 {
-    return (struct dp_age_lives *)(void *)more->bytes;
+    return (struct dp_heap_age_lives *)(void *)more->bytes;
 }
 
-static struct dp_age_baseline *delivered_of(struct dp_kind_state *delivered)
+static struct dp_heap_age_baseline *delivered_of(struct dp_kind_state *delivered)
 {
-    return (struct dp_age_baseline *)(void *)delivered->bytes;
+    return (struct dp_heap_age_baseline *)(void *)delivered->bytes;
 }
 
 static int64_t period(void)
 {
-    return dp_record_heap_rate();
+    return dp_heap_rate();
 }
 
 static bool peak_begin(int64_t *wall_ns)
 {
-    dp_peak_copy_bytes(wall_ns);
-    return dp_peak_copy_begin();
+    dp_heap_peak_copy_bytes(wall_ns);
+    return dp_heap_peak_copy_begin();
 }
 
 static bool is_by_age(const struct dp_consumer *c)
 {
-    return c->age && dp_live_blocks_has_births();
+    return c->age && dp_heap_live_blocks_has_births();
 }
 
 static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
     e->tells_allocated = true;
-    e->allocated_bytes = (int64_t)dp_record_bytes_seen();
+    e->allocated_bytes = (int64_t)dp_heap_bytes_seen();
     if (flags & DP_WRITE_RESIDENT) /* on failure these comments are left out */
         e->has_parts = !dp_resident_read(&e->resident) && dp_columns_have_last(DP_KIND_HEAP, &e->columns) &&
                        !dp_resident_divide(&e->resident, dp_report_stack_bytes(), &e->parts);
-    if (is_by_age(c) && dp_lifetime_is_kept() && dp_columns_add_others(DP_KIND_HEAP, &e->columns) && !e->default_type)
+    if (is_by_age(c) && dp_heap_lifetime_is_kept() && dp_columns_add_others(DP_KIND_HEAP, &e->columns) &&
+        !e->default_type)
         e->default_type = "inuse_space";
 }
 
 static void add_more(struct dp_consumer *c, bool cumulative)
 {
-    struct dp_age_lives *lives = lives_of(&c->more);
-    if (!is_by_age(c) || !dp_age_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), lives))
+    struct dp_heap_age_lives *lives = lives_of(&c->more);
+    if (!is_by_age(c) || !dp_heap_age_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), lives))
         return;
     dp_vec_clear(lives); /* they come with a later profile */
     dp_stats_add(DP_STAT_AGES_LOST, 1);
@@ -74,12 +77,12 @@ static void add_more(struct dp_consumer *c, bool cumulative)
 
 static int skip(struct dp_consumer *c)
 {
-    return c->age ? dp_age_read_lives(delivered_of(&c->delivered), lives_of(&c->more)) : 0;
+    return c->age ? dp_heap_age_read_lives(delivered_of(&c->delivered), lives_of(&c->more)) : 0;
 }
 
 static void commit(struct dp_kind_state *delivered, const struct dp_kind_state *more)
 {
-    dp_age_commit(delivered_of(delivered), (const struct dp_age_lives *)(const void *)more->bytes);
+    dp_heap_age_commit(delivered_of(delivered), (const struct dp_heap_age_lives *)(const void *)more->bytes);
 }
 
 static void restart(struct dp_kind_state *delivered)
@@ -100,7 +103,7 @@ static void free_delivered(struct dp_kind_state *delivered)
 /* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
 static void add_values(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values)
 {
-    const struct dp_age_lives *lives = (const struct dp_age_lives *)(const void *)more->bytes;
+    const struct dp_heap_age_lives *lives = (const struct dp_heap_age_lives *)(const void *)more->bytes;
     memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
     while (*next < lives->n && lives->at[*next].id < row->id)
         ++*next;
@@ -132,7 +135,7 @@ const struct dp_kind_source dp_heap_source = {
     .rules = &rules,
     .peak_rules = &peak_rules,
     .peak_begin = peak_begin,
-    .peak_end = dp_peak_copy_end,
+    .peak_end = dp_heap_peak_copy_end,
     .period = period,
     .prepare = prepare,
     .add_more = add_more,
@@ -142,7 +145,7 @@ const struct dp_kind_source dp_heap_source = {
     .free_more = free_more,
     .free_delivered = free_delivered,
     .add_values = add_values,
-    .age = dp_age_of_row,
+    .age = dp_heap_age_of_row,
     .text_header = text_header,
     .text_row = text_row,
     .text_end = "\nMAPPED_LIBRARIES:\n",

@@ -20,7 +20,7 @@ static struct {
 } own_freed;
 
 /* No own blocks exist yet, so nothing is added meanwhile. */
-void dp_inherited_begin(void)
+void dp_heap_inherited_begin(void)
 {
     uint32_t n = dp_table_count(DP_KIND_HEAP);
     if (n > own_freed.cap) {
@@ -33,7 +33,7 @@ void dp_inherited_begin(void)
     own_freed.n = own_freed.at ? n : 0;
 }
 
-void dp_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v)
+void dp_heap_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v)
 {
     if (id >= own_freed.n)
         return;
@@ -46,7 +46,7 @@ static int64_t between(int64_t value, int64_t most)
     return value < 0 ? 0 : value < most ? value : most;
 }
 
-void dp_inherited_read(dp_record_id id, const struct dp_counts *counts, int64_t *n, int64_t *v)
+void dp_heap_inherited_read(dp_record_id id, const struct dp_counts *counts, int64_t *n, int64_t *v)
 {
     struct dp_table_base base;
     *n = *v = 0;

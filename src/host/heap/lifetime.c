@@ -25,24 +25,24 @@ static struct {
     _Atomic bool on;
 } sums;
 
-int dp_lifetime_init(size_t n_records)
+int dp_heap_lifetime_init(size_t n_records)
 {
     sums.at = dp_mem_table(n_records * sizeof *sums.at);
     sums.n = sums.at ? n_records : 0;
     return sums.at ? 0 : -ENOMEM;
 }
 
-void dp_lifetime_tune(bool on)
+void dp_heap_lifetime_tune(bool on)
 {
     dp_store_relaxed(&sums.on, on && sums.n);
 }
 
-bool dp_lifetime_is_kept(void)
+bool dp_heap_lifetime_is_kept(void)
 {
     return sums.n != 0;
 }
 
-void dp_lifetime_ended(const struct dp_live_block *entry)
+void dp_heap_lifetime_ended(const struct dp_heap_live_block *entry)
 {
     if (!dp_load_relaxed(&sums.on) || entry->record >= sums.n || !entry->born_ns)
         return;
@@ -57,15 +57,15 @@ void dp_lifetime_ended(const struct dp_live_block *entry)
     dp_add_relaxed(&sums.at[entry->record].n_freed, n);
 }
 
-struct dp_lifetime dp_lifetime_read(dp_record_id id)
+struct dp_heap_lifetime dp_heap_lifetime_read(dp_record_id id)
 {
     if (id >= sums.n)
-        return (struct dp_lifetime){0};
-    return (struct dp_lifetime){dp_load_relaxed(&sums.at[id].n_freed), dp_load_relaxed(&sums.at[id].n_temporary),
-                                dp_load_relaxed(&sums.at[id].us)};
+        return (struct dp_heap_lifetime){0};
+    return (struct dp_heap_lifetime){dp_load_relaxed(&sums.at[id].n_freed), dp_load_relaxed(&sums.at[id].n_temporary),
+                                     dp_load_relaxed(&sums.at[id].us)};
 }
 
-DP_IN_CHILD void dp_lifetime_fork_child(void)
+DP_IN_CHILD void dp_heap_lifetime_fork_child(void)
 {
     if (sums.n)
         madvise(sums.at, sums.n * sizeof *sums.at, MADV_DONTNEED);

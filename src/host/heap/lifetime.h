@@ -8,24 +8,24 @@
 #include "host/heap/live_blocks.h"
 
 /* Weighted as all values of samples are. */
-struct dp_lifetime {
+struct dp_heap_lifetime {
     int64_t n_freed;     /* blocks of a known lifetime */
     int64_t n_temporary; /* of these: less than 1 ms */
     int64_t us;          /* the sum of their lifetimes, in microseconds: a sum of ns would overflow */
 };
 
 /* Maps the sums of n_records. -ENOMEM: there are none. Context: init. */
-int dp_lifetime_init(size_t n_records);
+int dp_heap_lifetime_init(size_t n_records);
 /* on: frees are measured. False takes no clock, which may be forbidden from now on. Context: any thread. */
-void dp_lifetime_tune(bool on);
+void dp_heap_lifetime_tune(bool on);
 /* Whether the sums are kept. */
-bool dp_lifetime_is_kept(void);
+bool dp_heap_lifetime_is_kept(void);
 
 /* The block of this entry is freed. Context: hook. */
-void dp_lifetime_ended(const struct dp_live_block *entry);
+void dp_heap_lifetime_ended(const struct dp_heap_live_block *entry);
 
 /* The sums since start, or since the fork. Context: report. */
-struct dp_lifetime dp_lifetime_read(dp_record_id id);
+struct dp_heap_lifetime dp_heap_lifetime_read(dp_record_id id);
 
 /* In a forked child: its sums begin at 0. One system call. */
-void dp_lifetime_fork_child(void);
+void dp_heap_lifetime_fork_child(void);

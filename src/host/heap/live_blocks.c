@@ -77,8 +77,9 @@
 #define MIN_BITS 12 /* smallest filter: a page */
 
 enum { NEAR_EVERY = 64 }; /* buckets that are whole pages together */
-_Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_live_slot) % DP_PAGE_LEAST == 0, "whole pages");
-_Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_live_slot) + 8) == DP_PAGE_LEAST, "with births a page");
+_Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_heap_live_slot) % DP_PAGE_LEAST == 0, "whole pages");
+_Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_heap_live_slot) + 8) == DP_PAGE_LEAST,
+               "with births a page");
 
 enum { RATE_RARE = 64 << 10, PLACE_SHIFT_RARE = 5 };
 
@@ -95,14 +96,14 @@ static struct {
     uintptr_t start, end;
 } watched;
 
-bool dp_live_blocks_has_births(void)
+bool dp_heap_live_blocks_has_births(void)
 {
     return dp_load_acquire(&dp_live.aged) != NULL; /* [INIT] */
 }
 
-int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births)
+int dp_heap_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_heap_births births)
 {
-    size_t slot_bytes = sizeof(struct dp_live_slot) + (births ? sizeof *dp_live.births : 0);
+    size_t slot_bytes = sizeof(struct dp_heap_live_slot) + (births ? sizeof *dp_live.births : 0);
     /* The filter gets about an eighth, a power of two: at least two bytes per slot, most of them 0. */
     unsigned filter_bits = MIN_BITS;
     while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
@@ -117,7 +118,7 @@ int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births
     if (n_near)
         n_buckets = (n_buckets - n_near) / NEAR_EVERY * NEAR_EVERY;
     size_t n_slots = (n_buckets + n_near) * DP_LIVE_SLOTS;
-    struct dp_live_slot *slots = dp_mem_table(n_slots * slot_bytes);
+    struct dp_heap_live_slot *slots = dp_mem_table(n_slots * slot_bytes);
     _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
     if (!slots || !filter)
         return -ENOMEM;
@@ -136,7 +137,7 @@ int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births
     for (size_t i = 0; i < sizeof first_filter; i++)
         if (dp_load_relaxed(&first_filter[i]))
             dp_store_relaxed(&filter[i], WATCHED);
-    dp_live_blocks_mark(watched.start, watched.end - watched.start);
+    dp_heap_live_blocks_mark(watched.start, watched.end - watched.start);
     dp_store_release(births ? &dp_live.aged : &dp_live.slots, slots); /* [INIT] */
     /* [FILTER]: deltaprof_may_be_live acquires the mask; with the new mask it must not find the old, shorter table. */
     dp_store_release((const uint8_t *_Atomic *)&deltaprof_filter.bytes, (const uint8_t *)filter);
@@ -144,15 +145,15 @@ int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births
     return 0;
 }
 
-void dp_live_blocks_crowd(void)
+void dp_heap_live_blocks_crowd(void)
 {
-    if (!dp_load_acquire(&dp_live.slots) && !dp_live_blocks_has_births()) /* [INIT] */
+    if (!dp_load_acquire(&dp_live.slots) && !dp_heap_live_blocks_has_births()) /* [INIT] */
         return;
-    dp_mem_huge(dp_live_slot(0), (size_t)dp_live.n_buckets * DP_LIVE_SLOTS * sizeof(struct dp_live_slot));
+    dp_mem_huge(dp_heap_live_slot(0), (size_t)dp_live.n_buckets * DP_LIVE_SLOTS * sizeof(struct dp_heap_live_slot));
     dp_mem_huge((void *)dp_live.filter, (size_t)dp_live.filter_mask + 1);
 }
 
-void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
+void dp_heap_live_blocks_mark(uintptr_t start, size_t n_bytes)
 {
     if (!n_bytes)
         return;
@@ -176,7 +177,7 @@ static void show(uint32_t byte, uint8_t wanted)
 }
 
 /* After a search that found nothing: clears the byte if no entry needs it. Most often one does, in the home. */
-static void clean(struct dp_live_index index)
+static void clean(struct dp_heap_live_index index)
 {
     _Atomic uint8_t *at = &dp_live.filter[index.byte];
     uint8_t seen = dp_load_relaxed(at);
@@ -197,11 +198,12 @@ static void clean(struct dp_live_index index)
 }
 
 /* Finds the slot of a key that is not in its first slot. NULL: not there. */
-static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_index index, uintptr_t key)
+static __attribute__((noinline)) struct dp_heap_live_slot *find_elsewhere(struct dp_heap_live_index index,
+                                                                          uintptr_t key)
 {
     unsigned n = n_reached(dp_load_relaxed(&dp_live.filter[index.byte]));
     for (unsigned i = 0; i < n; i++) {
-        struct dp_live_slot *bucket = bucket_at(index, key, i);
+        struct dp_heap_live_slot *bucket = bucket_at(index, key, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
                 return &bucket[k];
@@ -211,67 +213,67 @@ static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_l
 }
 
 /* slots: dp_live.slots or dp_live.aged. */
-static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintptr_t key, bool is_aged)
+static inline struct dp_heap_live_slot *find(const struct dp_heap_live_slot *slots, uintptr_t key, bool is_aged)
 {
     if (!slots || !key || key == DP_LIVE_BUSY)
         return NULL;
-    struct dp_live_index index = index_of(key);
-    struct dp_live_slot *first = is_aged ? first_aged_slot(index) : first_slot(index);
+    struct dp_heap_live_index index = index_of(key);
+    struct dp_heap_live_slot *first = is_aged ? first_aged_slot(index) : first_slot(index);
     if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
         return first;
     return find_elsewhere(index, key);
 }
 
-static __attribute__((noinline)) struct dp_live_slot *find_aged(uintptr_t key, struct dp_live_block *entry)
+static __attribute__((noinline)) struct dp_heap_live_slot *find_aged(uintptr_t key, struct dp_heap_live_block *entry)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.aged), key, true); /* [INIT] */
+    struct dp_heap_live_slot *slot = find(dp_load_acquire(&dp_live.aged), key, true); /* [INIT] */
     if (slot)
-        entry->born_ns = dp_load_relaxed(dp_live_birth(slot));
+        entry->born_ns = dp_load_relaxed(dp_heap_live_birth(slot));
     return slot;
 }
 
-bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *number)
+bool dp_heap_live_blocks_claim(uintptr_t key, struct dp_heap_live_block *entry, uint32_t *number)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
+    struct dp_heap_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
-    dp_live_read_value(slot, entry);
+    dp_heap_live_read_value(slot, entry);
     dp_store_relaxed(&slot->key, DP_LIVE_BUSY);
-    *number = (uint32_t)(slot - dp_live_slot(0));
+    *number = (uint32_t)(slot - dp_heap_live_slot(0));
     return true;
 }
 
-void dp_live_blocks_unclaim(uintptr_t key, uint32_t number)
+void dp_heap_live_blocks_unclaim(uintptr_t key, uint32_t number)
 {
-    dp_store_release(&dp_live_slot(number)->key, key); /* [ENTRY] */
+    dp_store_release(&dp_heap_live_slot(number)->key, key); /* [ENTRY] */
 }
 
-void dp_live_blocks_drop(uint32_t number)
+void dp_heap_live_blocks_drop(uint32_t number)
 {
-    dp_store_release(&dp_live_slot(number)->key, 0); /* [ENTRY] */
+    dp_store_release(&dp_heap_live_slot(number)->key, 0); /* [ENTRY] */
 }
 
-static inline bool take(struct dp_live_slot *slot, struct dp_live_block *entry)
+static inline bool take(struct dp_heap_live_slot *slot, struct dp_heap_live_block *entry)
 {
-    dp_live_read_value(slot, entry);
+    dp_heap_live_read_value(slot, entry);
     dp_store_release(&slot->key, 0); /* [ENTRY] */
     return true;
 }
 
-static __attribute__((noinline)) bool remove_elsewhere(uintptr_t key, struct dp_live_block *entry)
+static __attribute__((noinline)) bool remove_elsewhere(uintptr_t key, struct dp_heap_live_block *entry)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
+    struct dp_heap_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
     return take(slot, entry);
 }
 
 /* The usual case calls nothing, so it needs no stack. Allocators hand out next what was freed last. */
-bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
+bool dp_heap_live_blocks_remove(uintptr_t key, struct dp_heap_live_block *entry)
 {
     if (__builtin_expect(dp_load_acquire(&dp_live.slots) && key && key != DP_LIVE_BUSY, 1)) { /* [INIT] */
-        struct dp_live_index index = index_of(key);
-        struct dp_live_slot *first = first_slot(index);
+        struct dp_heap_live_index index = index_of(key);
+        struct dp_heap_live_slot *first = first_slot(index);
         prefetch_byte(index.byte);                                    /* for the next insert */
         if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
             return take(first, entry);
@@ -280,7 +282,8 @@ bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
 }
 
 /* Puts the entry into this slot, if it is empty. born_ns 0: no births are kept. */
-static inline bool put(struct dp_live_slot *slot, uintptr_t key, const struct dp_live_block *entry, int64_t born_ns)
+static inline bool put(struct dp_heap_live_slot *slot, uintptr_t key, const struct dp_heap_live_block *entry,
+                       int64_t born_ns)
 {
     uint64_t expected = 0;
     if (__builtin_expect(!dp_cas_total(&slot->key, &expected, DP_LIVE_BUSY), 0)) /* [ENTRY] [CLEAN] */
@@ -288,18 +291,18 @@ static inline bool put(struct dp_live_slot *slot, uintptr_t key, const struct dp
     dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
     dp_store_relaxed(&slot->bytes, entry->bytes);
     if (born_ns)
-        dp_store_relaxed(dp_live_birth(slot), born_ns);
+        dp_store_relaxed(dp_heap_live_birth(slot), born_ns);
     dp_store_release(&slot->key, key); /* [ENTRY] */
     return true;
 }
 
 /* Inserts if the first slot is in use, perhaps by an old entry of this key, whose block was freed without a hook. */
-static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index index, uintptr_t key,
-                                                       const struct dp_live_block *entry, struct dp_live_block *stale,
-                                                       int64_t born_ns)
+static __attribute__((noinline)) bool insert_elsewhere(struct dp_heap_live_index index, uintptr_t key,
+                                                       const struct dp_heap_live_block *entry,
+                                                       struct dp_heap_live_block *stale, int64_t born_ns)
 {
     for (unsigned i = 0; i < n_ways(); i++) {
-        struct dp_live_slot *bucket = bucket_at(index, key, i);
+        struct dp_heap_live_slot *bucket = bucket_at(index, key, i);
         uint32_t empty = 0, same = 0; /* bits of slots */
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
             uint64_t seen = dp_load_acquire(&bucket[k].key); /* [ENTRY] */
@@ -307,8 +310,8 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
             same |= (uint32_t)(seen == key) << k;
         }
         if (__builtin_expect(same != 0, 0)) {
-            struct dp_live_slot *old = &bucket[__builtin_ctz(same)];
-            dp_live_read_value(old, stale);
+            struct dp_heap_live_slot *old = &bucket[__builtin_ctz(same)];
+            dp_heap_live_read_value(old, stale);
             stale->born_ns = 0;
             dp_store_release(&old->key, 0); /* [ENTRY] */
             empty |= same;
@@ -322,18 +325,18 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
     return false;
 }
 
-static inline struct dp_live_place place_at(uintptr_t key)
+static inline struct dp_heap_live_place place_at(uintptr_t key)
 {
-    struct dp_live_index index = index_of(key);
-    return (struct dp_live_place){first_slot(index), index.byte};
+    struct dp_heap_live_index index = index_of(key);
+    return (struct dp_heap_live_place){first_slot(index), index.byte};
 }
 
-bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
-                              struct dp_live_block *stale)
+bool dp_heap_live_blocks_insert_at(struct dp_heap_live_place place, uintptr_t key,
+                                   const struct dp_heap_live_block *entry, struct dp_heap_live_block *stale)
 {
     stale->objects = 0;
     if (__builtin_expect(!place.slot, 0))
-        return dp_live_blocks_insert(key, entry, stale);
+        return dp_heap_live_blocks_insert(key, entry, stale);
     if (!key || key == DP_LIVE_BUSY)
         return false;
     if (__builtin_expect(!put(place.slot, key, entry, 0), 0))
@@ -342,12 +345,12 @@ bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const s
     return true;
 }
 
-static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp_live_block *entry,
-                                                  struct dp_live_block *stale)
+static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp_heap_live_block *entry,
+                                                  struct dp_heap_live_block *stale)
 {
-    if (!dp_live_blocks_has_births() || !key || key == DP_LIVE_BUSY)
+    if (!dp_heap_live_blocks_has_births() || !key || key == DP_LIVE_BUSY)
         return false;
-    struct dp_live_index index = index_of(key);
+    struct dp_heap_live_index index = index_of(key);
     int64_t now_ns = dp_live.exact ? dp_clock_ns() : dp_clock_coarse_ns();
     if (!put(first_aged_slot(index), key, entry, now_ns))
         return insert_elsewhere(index, key, entry, stale, now_ns);
@@ -355,26 +358,26 @@ static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp
     return true;
 }
 
-bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, struct dp_live_block *stale)
+bool dp_heap_live_blocks_insert(uintptr_t key, const struct dp_heap_live_block *entry, struct dp_heap_live_block *stale)
 {
     stale->objects = 0;
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
         return insert_aged(key, entry, stale);
-    return dp_live_blocks_insert_at(place_at(key), key, entry, stale);
+    return dp_heap_live_blocks_insert_at(place_at(key), key, entry, stale);
 }
 
-struct dp_live_place dp_live_blocks_prefetch(uintptr_t key)
+struct dp_heap_live_place dp_heap_live_blocks_prefetch(uintptr_t key)
 {
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
-        return (struct dp_live_place){NULL, 0};
-    struct dp_live_place place = place_at(key);
+        return (struct dp_heap_live_place){NULL, 0};
+    struct dp_heap_live_place place = place_at(key);
     __builtin_prefetch(place.slot, 1);
     __builtin_prefetch(&place.slot->bytes, 1); /* the next line, for two slots of a bucket */
     prefetch_byte(place.byte);
     return place;
 }
 
-DP_IN_CHILD void dp_live_blocks_fork_child(void)
+DP_IN_CHILD void dp_heap_live_blocks_fork_child(void)
 {
     dp_store_relaxed(&dp_live.cleaning, 0);
 }

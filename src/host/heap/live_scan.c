@@ -8,16 +8,16 @@ static bool is_there(void)
     return dp_load_acquire(&dp_live.slots) || dp_load_acquire(&dp_live.aged); /* [INIT] */
 }
 
-bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_block *entry)
+bool dp_heap_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_heap_live_block *entry)
 {
     if (!is_there())
         return false;
-    for (; *at < dp_live_n_slots(); ++*at) {
-        struct dp_live_slot *slot = dp_live_slot(*at);
+    for (; *at < dp_heap_live_n_slots(); ++*at) {
+        struct dp_heap_live_slot *slot = dp_heap_live_slot(*at);
         uint64_t key = dp_load_acquire(&slot->key); /* [ENTRY] */
         if (key && key != DP_LIVE_BUSY && key >> 56 == heap) {
-            dp_live_read_value(slot, entry);
-            entry->born_ns = dp_live.births ? dp_load_relaxed(dp_live_birth(slot)) : 0;
+            dp_heap_live_read_value(slot, entry);
+            entry->born_ns = dp_live.births ? dp_load_relaxed(dp_heap_live_birth(slot)) : 0;
             dp_store_release(&slot->key, 0); /* [ENTRY] */
             return true;
         }
@@ -25,21 +25,21 @@ bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_bloc
     return false;
 }
 
-struct dp_live_table dp_live_blocks_table(void)
+struct dp_heap_live_table dp_heap_live_blocks_table(void)
 {
-    struct dp_live_slot *slots = is_there() ? dp_live.table : NULL;
-    return (struct dp_live_table){(uintptr_t)slots, sizeof *slots, slots ? dp_live_n_slots() : 0};
+    struct dp_heap_live_slot *slots = is_there() ? dp_live.table : NULL;
+    return (struct dp_heap_live_table){(uintptr_t)slots, sizeof *slots, slots ? dp_heap_live_n_slots() : 0};
 }
 
 /* [ENTRY]: the key is the same before and after the value is read; else the value may be that of another entry. */
-bool dp_live_blocks_read(size_t number, uintptr_t *key, struct dp_live_block *entry)
+bool dp_heap_live_blocks_read(size_t number, uintptr_t *key, struct dp_heap_live_block *entry)
 {
-    struct dp_live_slot *slot = dp_live_slot(number);
+    struct dp_heap_live_slot *slot = dp_heap_live_slot(number);
     *key = dp_load_acquire(&slot->key);
     if (!*key || *key == DP_LIVE_BUSY)
         return false;
-    dp_live_read_value(slot, entry);
-    entry->born_ns = dp_live.births ? dp_load_relaxed(dp_live_birth(slot)) : 0;
+    dp_heap_live_read_value(slot, entry);
+    entry->born_ns = dp_live.births ? dp_load_relaxed(dp_heap_live_birth(slot)) : 0;
     dp_fence_acquire();
     return dp_load_relaxed(&slot->key) == *key && entry->objects;
 }

@@ -65,7 +65,7 @@ static struct {
     } queue[QUEUE];
 } mappings DP_LARGE;
 
-int dp_mappings_init(size_t most)
+int dp_heap_mappings_init(size_t most)
 {
     mappings.at = dp_mem_table(most * sizeof *mappings.at);
     mappings.most = mappings.at ? most : 0;
@@ -74,7 +74,7 @@ int dp_mappings_init(size_t most)
     return mappings.at ? 0 : -ENOMEM;
 }
 
-size_t dp_mappings_most(void)
+size_t dp_heap_mappings_most(void)
 {
     return mappings.most;
 }
@@ -119,7 +119,7 @@ static void count_free(const struct range *range, uintptr_t n_bytes, uint32_t ob
     if (range->record == RESERVED)
         return;
     if (epoch && range->epoch == (uint16_t)epoch)
-        dp_inherited_add_own_free(range->record, objects, (int64_t)n_bytes);
+        dp_heap_inherited_add_own_free(range->record, objects, (int64_t)n_bytes);
     dp_table_add_free(DP_KIND_HEAP, range->record, objects, (int64_t)n_bytes);
     dp_tally_add(DP_TALLY_INUSE, dp_thread_shard(dp_thread_self()), -(int64_t)n_bytes);
 }
@@ -295,7 +295,7 @@ static void make_queued(void)
     }
 }
 
-void dp_mappings_change(enum dp_mapping_change change, uintptr_t start, uintptr_t end, dp_record_id record)
+void dp_heap_mappings_change(enum dp_heap_mapping_change change, uintptr_t start, uintptr_t end, dp_record_id record)
 {
     struct request request = {start, end, record, change};
     if (!mappings.most || start >= end)
@@ -321,7 +321,7 @@ void dp_mappings_change(enum dp_mapping_change change, uintptr_t start, uintptr_
     }
 }
 
-bool dp_mappings_are_reserved(uintptr_t start, uintptr_t end)
+bool dp_heap_mappings_are_reserved(uintptr_t start, uintptr_t end)
 {
     bool are = false;
     if (!mappings.most || !lock())
@@ -333,7 +333,7 @@ bool dp_mappings_are_reserved(uintptr_t start, uintptr_t end)
     return are;
 }
 
-size_t dp_mappings_copy(struct dp_mapped_range *to, size_t n_most)
+size_t dp_heap_mappings_copy(struct dp_heap_mapped_range *to, size_t n_most)
 {
     size_t n = 0;
     if (!mappings.most || !lock())
@@ -341,12 +341,12 @@ size_t dp_mappings_copy(struct dp_mapped_range *to, size_t n_most)
     make_queued();
     for (size_t i = 0; i < mappings.n && n < n_most; i++)
         if (mappings.at[i].record != RESERVED)
-            to[n++] = (struct dp_mapped_range){mappings.at[i].start, mappings.at[i].end};
+            to[n++] = (struct dp_heap_mapped_range){mappings.at[i].start, mappings.at[i].end};
     unlock();
     return n;
 }
 
-DP_IN_CHILD void dp_mappings_fork_child(void)
+DP_IN_CHILD void dp_heap_mappings_fork_child(void)
 {
     if (!mappings.most)
         return; /* nothing was ever queued, and a write here copies eight pages in each child */

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-enum dp_mapping_change {
+enum dp_heap_mapping_change {
     DP_MAPPING_ADD,     /* the range is mapped for `record`, and earlier mappings in it are gone */
     DP_MAPPING_RESERVE, /* the range is reserved; it counts for no record yet */
     DP_MAPPING_USE,     /* the reserved parts of the range count for `record` from now on */
@@ -22,29 +22,29 @@ enum dp_mapping_change {
 };
 
 /* most: how many ranges are kept. -ENOMEM: none. Context: init. */
-int dp_mappings_init(size_t most);
+int dp_heap_mappings_init(size_t most);
 
 /*
  * Changes [start, end). Allocations are counted for the record, and frees for the records of the ranges that are gone.
  * If another thread is in this function, that thread makes the change soon; if too many changes wait, the change is
  * lost and counted as a loss.
  */
-void dp_mappings_change(enum dp_mapping_change change, uintptr_t start, uintptr_t end, dp_record_id record);
+void dp_heap_mappings_change(enum dp_heap_mapping_change change, uintptr_t start, uintptr_t end, dp_record_id record);
 
 /* How many ranges can be kept; 0: mappings are not recorded. */
-size_t dp_mappings_most(void);
+size_t dp_heap_mappings_most(void);
 
 /* Whether a part of [start, end) is reserved. False also while another thread changes the ranges. */
-bool dp_mappings_are_reserved(uintptr_t start, uintptr_t end);
+bool dp_heap_mappings_are_reserved(uintptr_t start, uintptr_t end);
 
 /*
  * Copies the ranges that count for a record, in the order of their addresses, at most n_most. Returns
  * their number; 0 also if another thread changes the ranges. Context: reports.
  */
-struct dp_mapped_range {
+struct dp_heap_mapped_range {
     uintptr_t start, end;
 };
-size_t dp_mappings_copy(struct dp_mapped_range *to, size_t n_most);
+size_t dp_heap_mappings_copy(struct dp_heap_mapped_range *to, size_t n_most);
 
 /* In a forked child: ranges that were being changed at the fork are forgotten. Only stores. */
-void dp_mappings_fork_child(void);
+void dp_heap_mappings_fork_child(void);

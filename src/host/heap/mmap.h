@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Maps the table of ranges, and registers the heaps `mmap` and `mmap-file`. -ENOMEM. Context: init. */
-int dp_maps_init(size_t budget_bytes);
+int dp_heap_maps_init(size_t budget_bytes);
 
 /* Whether mappings are recorded from now on. Any thread. */
-void dp_maps_tune(bool on);
+void dp_heap_maps_tune(bool on);

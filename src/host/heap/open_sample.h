@@ -17,6 +17,6 @@ struct __attribute__((may_alias)) sample {
     uint8_t n_left_out; /* frames at the leaf end */
     uint32_t slot;
     uintptr_t old; /* key of the claimed entry */
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
 };
 _Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "the public struct reserves it");

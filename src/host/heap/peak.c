@@ -24,7 +24,7 @@
 
 enum { STEP_BITS_LEAST = 12, STEPS_BITS = 8 };
 
-_Atomic uint8_t dp_peak_step_bits = STEP_BITS_LEAST;
+_Atomic uint8_t dp_heap_peak_step_bits = STEP_BITS_LEAST;
 
 static struct {
     _Atomic int64_t threshold_bytes;
@@ -35,12 +35,12 @@ static struct {
     _Atomic int64_t looked_at[DP_SHARDS]; /* the multiple of the step at each shard's last look */
 } peak = {.threshold_bytes = INT64_MAX, .copy_bytes = 1};
 
-DP_IN_CHILD int64_t dp_peak_in_use(void)
+DP_IN_CHILD int64_t dp_heap_peak_in_use(void)
 {
     return dp_tally_read(DP_TALLY_INUSE);
 }
 
-int64_t dp_peak_most(int64_t *wall_ns)
+int64_t dp_heap_peak_most(int64_t *wall_ns)
 {
     *wall_ns = dp_load_relaxed(&peak.most_ns);
     return dp_load_relaxed(&peak.most_bytes);
@@ -61,7 +61,7 @@ static void note(int64_t in_use)
         return;
     dp_store_relaxed(&peak.most_ns, dp_clock_wall_coarse_ns());
     if (dp_load_relaxed(&peak.threshold_bytes) == INT64_MAX)
-        dp_store_relaxed(&dp_peak_step_bits, step_bits(in_use));
+        dp_store_relaxed(&dp_heap_peak_step_bits, step_bits(in_use));
 }
 
 static void compare(int64_t in_use)
@@ -71,34 +71,34 @@ static void compare(int64_t in_use)
         dp_load_relaxed (&peak.reached)();
 }
 
-DP_IN_CHILD void dp_peak_watch(int64_t threshold_bytes, void (*reached)(void))
+DP_IN_CHILD void dp_heap_peak_watch(int64_t threshold_bytes, void (*reached)(void))
 {
     int64_t most = dp_load_relaxed(&peak.most_bytes);
     dp_store_relaxed(&peak.reached, reached);
     dp_store_relaxed(&peak.threshold_bytes, threshold_bytes);
-    dp_store_relaxed(&dp_peak_step_bits, step_bits(threshold_bytes == INT64_MAX ? most : threshold_bytes));
-    compare(dp_peak_in_use());
+    dp_store_relaxed(&dp_heap_peak_step_bits, step_bits(threshold_bytes == INT64_MAX ? most : threshold_bytes));
+    compare(dp_heap_peak_in_use());
 }
 
 static void copy(int64_t in_use)
 {
     if (in_use < dp_load_relaxed(&peak.copy_bytes))
         return;
-    int64_t copied = dp_peak_copy_make();
+    int64_t copied = dp_heap_peak_copy_make();
     if (copied > 0)
         dp_store_relaxed(&peak.copy_bytes, copied + copied / 10 + 1);
 }
 
-DP_IN_CHILD void dp_peak_fork_child(void)
+DP_IN_CHILD void dp_heap_peak_fork_child(void)
 {
-    int64_t inherited = dp_peak_in_use();
+    int64_t inherited = dp_heap_peak_in_use();
     dp_store_relaxed(&peak.copy_bytes, inherited + inherited / 10 + 1);
-    dp_peak_copy_fork_child();
+    dp_heap_peak_copy_fork_child();
 }
 
-__attribute__((noinline)) void dp_peak_look(unsigned shard, int64_t n_bytes)
+__attribute__((noinline)) void dp_heap_peak_look(unsigned shard, int64_t n_bytes)
 {
-    int64_t multiple = n_bytes >> dp_load_relaxed(&dp_peak_step_bits);
+    int64_t multiple = n_bytes >> dp_load_relaxed(&dp_heap_peak_step_bits);
     if (multiple != dp_load_relaxed(&peak.looked_at[shard])) {
         dp_store_relaxed(&peak.looked_at[shard], multiple);
     } else {
@@ -107,7 +107,7 @@ __attribute__((noinline)) void dp_peak_look(unsigned shard, int64_t n_bytes)
             return;
         dp_store_relaxed(&peak.looked_ns, now);
     }
-    int64_t in_use = dp_peak_in_use();
+    int64_t in_use = dp_heap_peak_in_use();
     note(in_use);
     copy(in_use);
     compare(in_use);

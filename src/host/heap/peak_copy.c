@@ -26,7 +26,7 @@ static struct {
     _Atomic int64_t bytes, wall_ns; /* relaxed: only numbers */
 } copy;
 
-void dp_peak_copy_init(size_t n_bytes)
+void dp_heap_peak_copy_init(size_t n_bytes)
 {
     copy.rows = dp_mem_table(n_bytes);
     copy.cap = copy.rows ? (uint32_t)(n_bytes / sizeof *copy.rows) : 0;
@@ -38,7 +38,7 @@ static bool lock(void)
     return dp_cas_acquire(&copy.flag, &unset, 1); /* [COPY] */
 }
 
-int64_t dp_peak_copy_make(void)
+int64_t dp_heap_peak_copy_make(void)
 {
     uint32_t n = dp_table_count(DP_KIND_HEAP);
     int64_t sum = 0;
@@ -53,38 +53,38 @@ int64_t dp_peak_copy_make(void)
     copy.n = n;
     dp_store_relaxed(&copy.bytes, sum);
     dp_store_relaxed(&copy.wall_ns, dp_clock_wall_coarse_ns());
-    dp_peak_copy_end();
+    dp_heap_peak_copy_end();
     return sum;
 }
 
-int64_t dp_peak_copy_bytes(int64_t *wall_ns)
+int64_t dp_heap_peak_copy_bytes(int64_t *wall_ns)
 {
     *wall_ns = dp_load_relaxed(&copy.wall_ns);
     return dp_load_relaxed(&copy.bytes);
 }
 
-bool dp_peak_copy_begin(void)
+bool dp_heap_peak_copy_begin(void)
 {
     if (!lock())
         return false;
     if (copy.n)
         return true;
-    dp_peak_copy_end();
+    dp_heap_peak_copy_end();
     return false;
 }
 
-void dp_peak_copy_read(dp_record_id id, int64_t *objects, int64_t *bytes)
+void dp_heap_peak_copy_read(dp_record_id id, int64_t *objects, int64_t *bytes)
 {
     *objects = id < copy.n ? copy.rows[id].objects : 0;
     *bytes = id < copy.n ? copy.rows[id].bytes : 0;
 }
 
-void dp_peak_copy_end(void)
+void dp_heap_peak_copy_end(void)
 {
     dp_store_release(&copy.flag, 0); /* [COPY] */
 }
 
-DP_IN_CHILD void dp_peak_copy_fork_child(void)
+DP_IN_CHILD void dp_heap_peak_copy_fork_child(void)
 {
     copy.n = 0;
     dp_store_relaxed(&copy.bytes, 0);

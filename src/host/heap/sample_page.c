@@ -45,5 +45,5 @@ bool deltaprof_sample_ask_page(const struct deltaprof_sample *opaque)
 bool deltaprof_sample_needs_free(const struct deltaprof_sample *opaque, const void *ptr)
 {
     const struct sample *sample = (const struct sample *)opaque;
-    return ptr && (sample->weight || sample->muted) && !dp_page_is_given(ptr);
+    return ptr && (sample->weight || sample->muted) && !dp_heap_page_is_given(ptr);
 }

@@ -16,7 +16,7 @@
 #include "host/thread/thread.h"
 
 /* The C heap's event inside a sample that asked has ended. Context: hook. */
-static inline void dp_page_given(const void *ptr)
+static inline void dp_heap_page_given(const void *ptr)
 {
     struct dp_thread *thread = dp_thread_self();
     if (thread->page != DP_PAGE_TAKEN)
@@ -27,7 +27,7 @@ static inline void dp_page_given(const void *ptr)
 
 /* Whether the C heap gave this block to the sample under way: by half of its address, which tells it from a block that
  * begins inside. Context: hook. */
-static inline bool dp_page_is_given(const void *ptr)
+static inline bool dp_heap_page_is_given(const void *ptr)
 {
     const struct dp_thread *thread = dp_thread_self();
     return thread->page == DP_PAGE_GIVEN && thread->page_given == (uint32_t)(uintptr_t)ptr;

@@ -79,7 +79,7 @@ int dp_http_delivery_begin(struct dp_http_delivery *d, const struct dp_http_requ
 {
     struct dp_config conf;
     settings(&conf, q);
-    if (conf.age && !dp_live_blocks_has_births()) {
+    if (conf.age && !dp_heap_live_blocks_has_births()) {
         *message = "age: with heap_rate=1 ages are known only if the program was started with age=on";
         return 400;
     }

@@ -133,14 +133,14 @@ static void take_rounding(struct division *d, uintptr_t address, uint64_t size, 
     d->parts->rounding_bytes += (int64_t)(n_blocks * (double)touched);
 }
 
-static void take_block(struct division *d, uintptr_t key, const struct dp_live_block *block)
+static void take_block(struct division *d, uintptr_t key, const struct dp_heap_live_block *block)
 {
     unsigned heap = key >> 56;
     uintptr_t address = DELTAPROF_KEY(heap, key);
     struct dp_vma *vma = dp_vma_find(d->vmas.at, d->vmas.n, address);
     if (!vma)
         return; /* freed meanwhile, or without a hook */
-    uint64_t bytes = (uint64_t)dp_inherited_bytes(block), size = bytes / block->objects;
+    uint64_t bytes = (uint64_t)dp_heap_inherited_bytes(block), size = bytes / block->objects;
     double share = share_of(d, address, size, vma), resident = share * (double)bytes;
     unsigned owner = heap ? heap : dp_table_record(DP_KIND_HEAP, block->record)->heap; /* host/heap/sample_page.h */
     d->parts->in_use_bytes[owner] += (int64_t)resident;
@@ -152,13 +152,13 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
 }
 
 /* The slots of a page of the table; one that crosses into it was read with the page before. */
-static void take_slots(struct division *d, const struct dp_live_table *table, uintptr_t page)
+static void take_slots(struct division *d, const struct dp_heap_live_table *table, uintptr_t page)
 {
     size_t from = page <= table->start ? 0 : (page - table->start + table->slot_bytes - 1) / table->slot_bytes;
     for (size_t i = from; i < table->n_slots && table->start + i * table->slot_bytes < page + dp_page_bytes(); i++) {
         uintptr_t key;
-        struct dp_live_block block;
-        if (dp_live_blocks_read(i, &key, &block))
+        struct dp_heap_live_block block;
+        if (dp_heap_live_blocks_read(i, &key, &block))
             take_block(d, key, &block);
     }
 }
@@ -166,7 +166,7 @@ static void take_slots(struct division *d, const struct dp_live_table *table, ui
 /* Pages of the table that were never touched stay so: even to read them would map pages. */
 static void take_blocks(struct division *d)
 {
-    struct dp_live_table table = dp_live_blocks_table();
+    struct dp_heap_live_table table = dp_heap_live_blocks_table();
     uint64_t words[DP_PAGES_PIECE];
     uintptr_t page = dp_page_floor(table.start), end = table.start + table.n_slots * table.slot_bytes;
     while (page < end) {
@@ -187,9 +187,9 @@ static int64_t smaller(int64_t a, int64_t b)
 /* What the program has mapped itself, where that is recorded: its bytes are taken from the mappings of the kernel. */
 static void take_mapped(struct division *d)
 {
-    size_t most = dp_mappings_most();
-    struct dp_mapped_range *ranges = most ? dp_mem_map(most * sizeof *ranges) : NULL;
-    size_t n = ranges ? dp_mappings_copy(ranges, most) : 0;
+    size_t most = dp_heap_mappings_most();
+    struct dp_heap_mapped_range *ranges = most ? dp_mem_map(most * sizeof *ranges) : NULL;
+    size_t n = ranges ? dp_heap_mappings_copy(ranges, most) : 0;
     for (size_t i = 0; i < n; i++)
         for (uintptr_t at = ranges[i].start, end; at < ranges[i].end; at = end) {
             struct dp_vma *vma = dp_vma_find(d->vmas.at, d->vmas.n, at);

@@ -30,10 +30,10 @@ static dp_record_id new_record(void)
 /* A block of the record was allocated and freed. */
 static void allocate_and_free(dp_record_id id)
 {
-    struct dp_live_block block = {.record = id, .objects = 1, .bytes = 10, .born_ns = 1};
+    struct dp_heap_live_block block = {.record = id, .objects = 1, .bytes = 10, .born_ns = 1};
     dp_table_add(DP_KIND_HEAP, id, 1, 10);
     dp_table_add_free(DP_KIND_HEAP, id, 1, 10);
-    dp_lifetime_ended(&block);
+    dp_heap_lifetime_ended(&block);
 }
 
 /* A baseline of n entries, behind which no memory is mapped. */
@@ -58,8 +58,8 @@ static void commit_leaves_records_without_an_entry(bool is_full)
 {
     dp_record_id old = new_record(), later = 0;
     struct dp_baseline base = baseline_before_a_hole(dp_table_count(DP_KIND_HEAP));
-    struct dp_age_baseline lives_base = {0};
-    struct dp_age_lives lives = {0};
+    struct dp_heap_age_baseline lives_base = {0};
+    struct dp_heap_age_lives lives = {0};
     struct dp_rows rows = {0};
     struct dp_baseline_entry *entry = &base.at[old];
     base.is_full = is_full;
@@ -69,10 +69,10 @@ static void commit_leaves_records_without_an_entry(bool is_full)
     assert_int_equal(dp_delta_scan(&heap, 0, &base, &rows), 0);
     if (!is_full)
         allocate_and_free(later = new_record());
-    assert_int_equal(dp_age_split(&rows, &lives_base, &lives), 0);
+    assert_int_equal(dp_heap_age_split(&rows, &lives_base, &lives), 0);
     assert_true(later >= base.n && has_row(&rows, old) && has_row(&rows, later));
     dp_delta_commit(&base, &rows);
-    dp_age_commit(&lives_base, &lives);
+    dp_heap_age_commit(&lives_base, &lives);
     assert_int_equal(entry->n, 1);
     assert_int_equal(entry->v, 10);
     dp_vec_fini(&rows);
@@ -96,7 +96,7 @@ static int start(void **state)
     dp_config_init(&conf);
     conf.age = true;
     int err = dp_record_init(&conf);
-    dp_lifetime_tune(true);
+    dp_heap_lifetime_tune(true);
     return err;
 }
 

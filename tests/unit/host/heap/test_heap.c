@@ -236,7 +236,7 @@ static struct in_use inherited(void)
         struct dp_counts counts;
         int64_t n, v;
         dp_table_read(DP_KIND_HEAP, id, &counts);
-        dp_inherited_read(id, &counts, &n, &v);
+        dp_heap_inherited_read(id, &counts, &n, &v);
         assert_true(n >= 0 && v >= 0 && n <= counts.n - counts.free_n && v <= counts.v - counts.free_v);
         sum.n += n, sum.v += v;
     }

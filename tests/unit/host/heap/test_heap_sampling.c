@@ -26,31 +26,31 @@ static void a_profiler_that_is_off_checks_again_every_mebibyte(void **state)
 static void bytes_are_counted_without_a_sample(void **state)
 {
     tune(0);
-    uint64_t before = dp_record_bytes_seen();
+    uint64_t before = dp_heap_bytes_seen();
     for (int i = 0; i < 1000; i++)
         deltaprof_alloc(0, block(1), 100);
-    dp_record_flush_bytes();
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 100000);
+    dp_heap_flush_bytes();
+    dp_heap_flush_bytes();
+    assert_int_equal(dp_heap_bytes_seen() - before, 100000);
     for (int i = 0; i < 100000; i++)
         deltaprof_alloc(0, block(1), 100); /* the thread checks more than nine times whether the profiler is on */
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 10100000);
+    dp_heap_flush_bytes();
+    assert_int_equal(dp_heap_bytes_seen() - before, 10100000);
     tune(100);
-    before = dp_record_bytes_seen();
+    before = dp_heap_bytes_seen();
     for (int i = 0; i < 10000; i++) {
         deltaprof_alloc(0, block(1), 77);
         deltaprof_free(0, block(1));
     }
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 770000);
+    dp_heap_flush_bytes();
+    assert_int_equal(dp_heap_bytes_seen() - before, 770000);
     tune(1);
-    before = dp_record_bytes_seen();
+    before = dp_heap_bytes_seen();
     for (size_t n = 0; n < 100; n++) {
         deltaprof_alloc(0, block(1), n);
         deltaprof_free(0, block(1));
     }
-    assert_int_equal(dp_record_bytes_seen() - before, 4950);
+    assert_int_equal(dp_heap_bytes_seen() - before, 4950);
 }
 
 static void if_all_events_are_sampled_a_new_rate_holds_from_the_next_on(void **state)
@@ -61,13 +61,13 @@ static void if_all_events_are_sampled_a_new_rate_holds_from_the_next_on(void **s
     deltaprof_alloc(0, block(1), 1); /* the distance is drawn at 1 now */
     deltaprof_free(0, block(1));
     struct dp_counts before = totals();
-    uint64_t bytes = dp_record_bytes_seen();
+    uint64_t bytes = dp_heap_bytes_seen();
     conf.heap_rate = 0; /* as if by another thread: this thread's countdown stays */
     dp_record_tune(&conf, true);
     deltaprof_alloc(0, block(1), 100);
     assert_int_equal(totals().n, before.n);
     assert_int_equal(deltaprof_thread.countdown, (1 << 20) + 1);
-    assert_int_equal(dp_record_bytes_seen() - bytes, 100);
+    assert_int_equal(dp_heap_bytes_seen() - bytes, 100);
     tune(1);
     deltaprof_alloc(0, block(1), 0);
     deltaprof_free(0, block(1));
@@ -90,7 +90,7 @@ static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **s
     struct dp_counts before = totals();
     conf.heap_rate = 1;
     dp_record_tune(&conf, true);
-    dp_record_rearm();
+    dp_heap_rearm();
     deltaprof_alloc(0, block(1), 1);
     assert_int_equal(totals().n, before.n + 1);
     deltaprof_free(0, block(1));

@@ -31,17 +31,17 @@ static bool maybe(uintptr_t key)
 
 static bool insert(uintptr_t key, uint64_t bytes)
 {
-    struct dp_live_block entry = {.record = (uint32_t)bytes ^ 7, .objects = 3, .bytes = bytes}, stale;
-    bool done = dp_live_blocks_insert(key, &entry, &stale);
+    struct dp_heap_live_block entry = {.record = (uint32_t)bytes ^ 7, .objects = 3, .bytes = bytes}, stale;
+    bool done = dp_heap_live_blocks_insert(key, &entry, &stale);
     assert_int_equal(stale.objects, 0);
     return done;
 }
 
 static void take(uintptr_t key, uint64_t bytes)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     assert_true(maybe(key));
-    assert_true(dp_live_blocks_remove(key, &entry));
+    assert_true(dp_heap_live_blocks_remove(key, &entry));
     assert_int_equal(entry.bytes, bytes);
     assert_int_equal(entry.record, (uint32_t)bytes ^ 7);
     assert_int_equal(entry.objects, 3);
@@ -51,11 +51,11 @@ static void take(uintptr_t key, uint64_t bytes)
 
 static bool is_in(uintptr_t key)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     uint32_t slot;
-    if (!dp_live_blocks_claim(key, &entry, &slot))
+    if (!dp_heap_live_blocks_claim(key, &entry, &slot))
         return false;
-    dp_live_blocks_unclaim(key, slot);
+    dp_heap_live_blocks_unclaim(key, slot);
     return true;
 }
 
@@ -78,17 +78,17 @@ static unsigned set_bytes(uintptr_t from, unsigned n)
 
 static void before_init_nothing_is_kept_but_watches_are(void **state)
 {
-    struct dp_live_block entry = {.objects = 1}, out;
-    assert_false(dp_live_blocks_insert(0x1000, &entry, &out));
-    assert_false(dp_live_blocks_remove(0x1000, &entry));
+    struct dp_heap_live_block entry = {.objects = 1}, out;
+    assert_false(dp_heap_live_blocks_insert(0x1000, &entry, &out));
+    assert_false(dp_heap_live_blocks_remove(0x1000, &entry));
     assert_false(maybe(watched_before));
-    dp_live_blocks_mark(watched_before, 1);
+    dp_heap_live_blocks_mark(watched_before, 1);
     assert_true(maybe(watched_before));
     size_t before = dp_mem_used();
     for (size_t budget_bytes = 0; budget_bytes < 8192; budget_bytes += 1365) /* up to 8190 */
-        assert_int_equal(dp_live_blocks_init(budget_bytes, RATE, BIRTHS), -ENOMEM);
+        assert_int_equal(dp_heap_live_blocks_init(budget_bytes, RATE, BIRTHS), -ENOMEM);
     assert_int_equal(dp_mem_used(), before);
-    assert_int_equal(dp_live_blocks_init(BUDGET, RATE, BIRTHS), 0);
+    assert_int_equal(dp_heap_live_blocks_init(BUDGET, RATE, BIRTHS), 0);
     assert_true(dp_mem_used() - before <= BUDGET);
     assert_true(maybe(watched_before));
     assert_false(is_in(watched_before));
@@ -99,45 +99,45 @@ static void an_entry_is_taken_once(void **state)
 {
     assert_true(insert(0x5000, 11));
     take(0x5000, 11);
-    struct dp_live_block entry;
-    assert_false(dp_live_blocks_remove(0x5000, &entry));
+    struct dp_heap_live_block entry;
+    assert_false(dp_heap_live_blocks_remove(0x5000, &entry));
 }
 
 static void keys_that_mean_something_else_are_refused(void **state)
 {
     assert_false(insert(0, 1));
     assert_false(insert(~(uintptr_t)0, 1));
-    struct dp_live_block entry;
-    assert_false(dp_live_blocks_remove(0, &entry));
-    assert_false(dp_live_blocks_remove(~(uintptr_t)0, &entry));
+    struct dp_heap_live_block entry;
+    assert_false(dp_heap_live_blocks_remove(0, &entry));
+    assert_false(dp_heap_live_blocks_remove(~(uintptr_t)0, &entry));
     assert_true(insert(1, 5));
     take(1, 5);
 }
 
 static void a_claimed_entry_is_neither_there_nor_gone(void **state)
 {
-    struct dp_live_block entry, other;
+    struct dp_heap_live_block entry, other;
     uint32_t slot;
     assert_true(insert(0x6000, 21));
-    assert_true(dp_live_blocks_claim(0x6000, &entry, &slot));
-    assert_false(dp_live_blocks_remove(0x6000, &other));
+    assert_true(dp_heap_live_blocks_claim(0x6000, &entry, &slot));
+    assert_false(dp_heap_live_blocks_remove(0x6000, &other));
     assert_true(insert(0x6000, 22)); /* the address was handed out again meanwhile */
     take(0x6000, 22);
-    dp_live_blocks_unclaim(0x6000, slot);
+    dp_heap_live_blocks_unclaim(0x6000, slot);
     take(0x6000, 21);
     assert_true(insert(0x6000, 23));
-    assert_true(dp_live_blocks_claim(0x6000, &entry, &slot));
-    dp_live_blocks_drop(slot);
+    assert_true(dp_heap_live_blocks_claim(0x6000, &entry, &slot));
+    dp_heap_live_blocks_drop(slot);
     assert_false(is_in(0x6000));
 }
 
 static void a_second_insert_hands_out_the_first(void **state)
 {
     assert_true(insert(0x7000, 31));
-    struct dp_live_block entry = {.record = 9, .objects = 3, .bytes = 32}, stale;
-    assert_true(dp_live_blocks_insert(0x7000, &entry, &stale));
+    struct dp_heap_live_block entry = {.record = 9, .objects = 3, .bytes = 32}, stale;
+    assert_true(dp_heap_live_blocks_insert(0x7000, &entry, &stale));
     assert_int_equal(stale.bytes, 31);
-    assert_true(dp_live_blocks_remove(0x7000, &entry));
+    assert_true(dp_heap_live_blocks_remove(0x7000, &entry));
     assert_int_equal(entry.bytes, 32);
     assert_false(is_in(0x7000));
 }
@@ -231,11 +231,11 @@ static void it_agrees_with_a_model(void **state)
 /* The sum of the bytes of all entries. */
 static uint64_t visit(void)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     uintptr_t key;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < dp_live_blocks_table().n_slots; i++)
-        if (dp_live_blocks_read(i, &key, &entry)) {
+    for (size_t i = 0; i < dp_heap_live_blocks_table().n_slots; i++)
+        if (dp_heap_live_blocks_read(i, &key, &entry)) {
             bytes += entry.bytes;
             assert_true(!BIRTHS == !entry.born_ns);
         }
@@ -248,7 +248,7 @@ static void all_entries_are_visited(void **state)
     for (uintptr_t i = 1; i <= 100; i++)
         assert_true(insert(0x500000 + i * 32, i));
     assert_int_equal(visit() - before, 5050);
-    assert_int_equal(dp_live_blocks_has_births(), BIRTHS != DP_BIRTHS_NONE);
+    assert_int_equal(dp_heap_live_blocks_has_births(), BIRTHS != DP_BIRTHS_NONE);
     for (uintptr_t i = 1; i <= 100; i++)
         take(0x500000 + i * 32, i);
     assert_int_equal(visit(), before);
@@ -258,8 +258,8 @@ static void all_entries_are_visited(void **state)
 static void the_first_blocks_of_a_sparse_table_share_a_page(void **state)
 {
     enum { N = 40, FAR = 3 << 20 };
-    struct dp_live_table table = dp_live_blocks_table();
-    struct dp_live_block entry;
+    struct dp_heap_live_table table = dp_heap_live_blocks_table();
+    struct dp_heap_live_block entry;
     uintptr_t key, page = 0;
     unsigned n = 0;
     if (BIRTHS != DP_BIRTHS_COARSE)
@@ -267,7 +267,7 @@ static void the_first_blocks_of_a_sparse_table_share_a_page(void **state)
     for (uintptr_t i = 1; i <= N; i++)
         assert_true(insert(0x7f0000000000 + i * FAR, i));
     for (size_t i = 0; i < table.n_slots; i++)
-        if (dp_live_blocks_read(i, &key, &entry) && key >> 40 == 0x7f) {
+        if (dp_heap_live_blocks_read(i, &key, &entry) && key >> 40 == 0x7f) {
             uintptr_t at = (table.start + i * table.slot_bytes) & ~(uintptr_t)4095;
             page = page ? page : at;
             n += at == page;
@@ -282,14 +282,14 @@ static void rare_samples_share_pages(void **state)
 {
     enum { N = 300, FAR = 548 << 10 };
     static bool touched[(BUDGET >> 12) + 2];
-    struct dp_live_table table = dp_live_blocks_table();
-    struct dp_live_block entry;
+    struct dp_heap_live_table table = dp_heap_live_blocks_table();
+    struct dp_heap_live_block entry;
     uintptr_t key;
     unsigned n = 0;
     for (uintptr_t i = 0; i < N; i++)
         assert_true(insert(0x900000000 + i * FAR, 1));
     for (size_t slot = 0; slot < table.n_slots; slot++)
-        if (dp_live_blocks_read(slot, &key, &entry))
+        if (dp_heap_live_blocks_read(slot, &key, &entry))
             touched[slot * table.slot_bytes >> 12] = true;
     for (size_t i = 0; i < sizeof touched; i++)
         n += touched[i];

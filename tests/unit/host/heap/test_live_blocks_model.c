@@ -45,10 +45,10 @@ static void (*prepare)(void);
 /* Whether the entries here get into this bucket, or past it: never beyond their first far one. */
 static bool is_used(size_t bucket)
 {
-    struct dp_live_index index = index_of(KEY(0));
+    struct dp_heap_live_index index = index_of(KEY(0));
     for (unsigned i = 0; i < THREADS_MAX; i++)
         for (unsigned way = 0; way <= 2; way++)
-            if (dp_live_slot(bucket * DP_LIVE_SLOTS) == bucket_at(index, KEY(i), way))
+            if (dp_heap_live_slot(bucket * DP_LIVE_SLOTS) == bucket_at(index, KEY(i), way))
                 return true;
     return false;
 }
@@ -56,8 +56,8 @@ static bool is_used(size_t bucket)
 /* Only what threads can meet at: the byte, cleaning, and the slots of a bucket that the few keys here reach. */
 static bool is_shared(const volatile void *at)
 {
-    struct dp_live_index index = index_of(KEY(0));
-    size_t number = ((uintptr_t)at - (uintptr_t)atomic_load(&dp_live.slots)) / sizeof(struct dp_live_slot);
+    struct dp_heap_live_index index = index_of(KEY(0));
+    size_t number = ((uintptr_t)at - (uintptr_t)atomic_load(&dp_live.slots)) / sizeof(struct dp_heap_live_slot);
     if (number < (size_t)dp_live.n_buckets * DP_LIVE_SLOTS)
         return (number % DP_LIVE_SLOTS < 2 || number % DP_LIVE_SLOTS == index.byte % DP_LIVE_SLOTS) &&
                is_used(number / DP_LIVE_SLOTS);
@@ -91,8 +91,8 @@ static void step(const volatile void *at)
 
 static void clear_set(void)
 {
-    struct dp_live_index index = index_of(KEY(0));
-    memset(dp_live.table, 0, dp_live_n_slots() * sizeof *dp_live.table);
+    struct dp_heap_live_index index = index_of(KEY(0));
+    memset(dp_live.table, 0, dp_heap_live_n_slots() * sizeof *dp_live.table);
     atomic_store(&dp_live.filter[index.byte], 0);
     atomic_store(&dp_live.cleaning, 0);
     atomic_store(&dp_live.n_far_misses, 0); /* the first search in vain cleans */
@@ -109,42 +109,42 @@ static void begin(void)
 /* Everything was taken: a last search clears the byte, or one of DP_LIVE_PATIENCE. */
 static void end(void)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     bool is_far = atomic_load(&dp_live.filter[index_of(KEY(0)).byte]) & FAR;
     for (unsigned i = 0; i < (is_far ? DP_LIVE_PATIENCE : 1); i++)
-        assert_false(dp_live_blocks_remove(KEY(9), &entry));
+        assert_false(dp_heap_live_blocks_remove(KEY(9), &entry));
     assert_false(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
 }
 
 static void insert_and_take(unsigned i)
 {
-    struct dp_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
-    assert_true(dp_live_blocks_insert(KEY(i), &entry, &stale));
+    struct dp_heap_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
+    assert_true(dp_heap_live_blocks_insert(KEY(i), &entry, &stale));
     assert_int_equal(stale.objects, 0);
     in_set[i] = true;
     step(&dp_live.cleaning);
     in_set[i] = false;
-    assert_true(dp_live_blocks_remove(KEY(i), &entry));
+    assert_true(dp_heap_live_blocks_remove(KEY(i), &entry));
     assert_int_equal(entry.bytes, 10 + i);
 }
 
 static void search_in_vain(unsigned i)
 {
-    struct dp_live_block entry;
-    assert_false(dp_live_blocks_remove(KEY(4 + i), &entry));
+    struct dp_heap_live_block entry;
+    assert_false(dp_heap_live_blocks_remove(KEY(4 + i), &entry));
 }
 
 static void realloc_in_place(unsigned i)
 {
-    struct dp_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
+    struct dp_heap_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
     uint32_t slot;
-    assert_true(dp_live_blocks_insert(KEY(i), &entry, &stale));
-    assert_true(dp_live_blocks_claim(KEY(i), &entry, &slot));
-    dp_live_blocks_unclaim(KEY(i), slot);
+    assert_true(dp_heap_live_blocks_insert(KEY(i), &entry, &stale));
+    assert_true(dp_heap_live_blocks_claim(KEY(i), &entry, &slot));
+    dp_heap_live_blocks_unclaim(KEY(i), slot);
     in_set[i] = true;
     step(&dp_live.cleaning);
     in_set[i] = false;
-    assert_true(dp_live_blocks_remove(KEY(i), &entry));
+    assert_true(dp_heap_live_blocks_remove(KEY(i), &entry));
 }
 
 /* The byte as earlier entries left it: not 0, with nothing behind it. */
@@ -160,7 +160,7 @@ static void stale_and_spilled(void)
 
 static void fill(unsigned bucket)
 {
-    struct dp_live_index index = index_of(KEY(0));
+    struct dp_heap_live_index index = index_of(KEY(0));
     for (unsigned slot = 0; slot < DP_LIVE_SLOTS; slot++)
         atomic_store(&bucket_at(index, KEY(0), bucket)[slot].key, 0x9000000000 + slot * 4096);
 }
@@ -193,7 +193,7 @@ static void with(const char *name, void (*before)(void), unsigned preemptions, u
 
 static void an_entry_never_stands_behind_a_cleared_byte(void **state)
 {
-    assert_int_equal(dp_live_blocks_init(1 << 20, 1, DP_BIRTHS_NONE), 0);
+    assert_int_equal(dp_heap_live_blocks_init(1 << 20, 1, DP_BIRTHS_NONE), 0);
     with("insert, cleaner", stale_byte, 5, 2, insert_and_take, search_in_vain);
     with("insert, cleaner, byte 0", NULL, 5, 2, insert_and_take, search_in_vain);
     with("two inserts", NULL, 4, 2, insert_and_take, insert_and_take);
@@ -210,10 +210,10 @@ static void an_entry_never_stands_behind_a_cleared_byte(void **state)
 static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
 {
     for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
-        struct dp_live_block entry = {.objects = 1}, stale;
-        struct dp_live_index index = index_of(key);
+        struct dp_heap_live_block entry = {.objects = 1}, stale;
+        struct dp_heap_live_index index = index_of(key);
         assert_int_equal(atomic_load(&first_slot(index)->key), 0);
-        assert_true(dp_live_blocks_insert(key, &entry, &stale));
+        assert_true(dp_heap_live_blocks_insert(key, &entry, &stale));
         assert_int_equal(atomic_load(&first_slot(index)->key), key);
     }
 }
@@ -221,15 +221,15 @@ static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
 /* A cleaner that a jump out of a signal handler took away. */
 static void a_claim_that_was_left_is_taken_over_after_a_minute(void **state)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     clear_set();
     stale_byte();
     atomic_store(&dp_live.cleaning, (uint32_t)(model_now_ns >> CLAIM_SHIFT) + 1);
     model_now_ns += INT64_C(50) << CLAIM_SHIFT;
-    assert_false(dp_live_blocks_remove(KEY(9), &entry));
+    assert_false(dp_heap_live_blocks_remove(KEY(9), &entry));
     assert_true(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
     model_now_ns += INT64_C(10) << CLAIM_SHIFT;
-    assert_false(dp_live_blocks_remove(KEY(9), &entry));
+    assert_false(dp_heap_live_blocks_remove(KEY(9), &entry));
     assert_false(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
     assert_int_equal(atomic_load(&dp_live.cleaning), 0);
 }

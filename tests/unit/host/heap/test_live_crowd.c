@@ -30,15 +30,15 @@ static size_t chunk(size_t size)
 /* Enters as many blocks as there are slots. size 0: sizes between 16 and 1,024 bytes. Returns the first refused one. */
 static size_t fill(size_t size)
 {
-    struct dp_live_block stale;
+    struct dp_heap_live_block stale;
     uintptr_t at = HEAP;
     size_t n_refused = 0, first = n_slots;
     srandom(1);
     for (size_t i = 0; i < n_slots; i++) {
-        struct dp_live_block entry = {.record = 1, .objects = 1, .bytes = i + 1};
+        struct dp_heap_live_block entry = {.record = 1, .objects = 1, .bytes = i + 1};
         keys[i] = at;
         at += chunk(size ? size : 16 + (size_t)random() % 1009);
-        if (!dp_live_blocks_insert(keys[i], &entry, &stale)) {
+        if (!dp_heap_live_blocks_insert(keys[i], &entry, &stale)) {
             first = n_refused++ ? first : i;
             keys[i] = 0;
         }
@@ -52,16 +52,16 @@ static size_t fill(size_t size)
 /* Takes out the entries, each with its own value. */
 static void empty(void)
 {
-    struct dp_live_block entry;
+    struct dp_heap_live_block entry;
     for (size_t i = 0; i < n_slots; i++)
         if (keys[i]) {
-            assert_true(dp_live_blocks_remove(keys[i], &entry));
+            assert_true(dp_heap_live_blocks_remove(keys[i], &entry));
             assert_int_equal(entry.bytes, i + 1);
         }
-    struct dp_live_table table = dp_live_blocks_table();
+    struct dp_heap_live_table table = dp_heap_live_blocks_table();
     uintptr_t key;
     for (size_t i = 0; i < table.n_slots; i++)
-        assert_false(dp_live_blocks_read(i, &key, &entry));
+        assert_false(dp_heap_live_blocks_read(i, &key, &entry));
 }
 
 static void expect_room_until(size_t size, unsigned per_cent)
@@ -111,9 +111,9 @@ static void blocks_of_several_pages_find_a_slot(void **state)
 
 static int set_up(void **state)
 {
-    if (dp_live_blocks_init(BUDGET, 1, DP_BIRTHS_NONE))
+    if (dp_heap_live_blocks_init(BUDGET, 1, DP_BIRTHS_NONE))
         return -1;
-    n_slots = dp_live_blocks_table().n_slots;
+    n_slots = dp_heap_live_blocks_table().n_slots;
     keys = calloc(n_slots, sizeof *keys);
     return keys ? 0 : -1;
 }

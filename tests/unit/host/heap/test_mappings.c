@@ -35,8 +35,8 @@ static int start(void **state)
     dp_mem_reserve(8 << 20);
     int err = dp_table_init(4 << 20, 0);
     if (!err)
-        err = dp_mappings_init(512);
-    dp_record_open(dp_inherited_begin);
+        err = dp_heap_mappings_init(512);
+    dp_record_open(dp_heap_inherited_begin);
     make_records();
     return err;
 }
@@ -54,7 +54,7 @@ struct page {
     uint32_t mark;   /* of the call that may unmap it */
 };
 
-static void change_page(struct page *page, enum dp_mapping_change change, unsigned number, int i, uint32_t mark)
+static void change_page(struct page *page, enum dp_heap_mapping_change change, unsigned number, int i, uint32_t mark)
 {
     bool is_marked = page->mark == mark;
     switch (change) {
@@ -112,11 +112,11 @@ static void ranges_agree_with_pages(void **state)
     for (unsigned number = 1; number < 20000; number++) {
         int first = rand() % PAGES, n = 1 + rand() % (number % 5 ? 12 : PAGES);
         n = n < PAGES - first ? n : PAGES - first;
-        enum dp_mapping_change change = (enum dp_mapping_change)(rand() % 7);
+        enum dp_heap_mapping_change change = (enum dp_heap_mapping_change)(rand() % 7);
         int i = change == DP_MAPPING_USE ? USER : rand() % USER;
         uint32_t mark = 1 + (uint32_t)rand() % 3;
-        dp_mappings_change(change, base + (uintptr_t)first * PAGE, base + (uintptr_t)(first + n) * PAGE,
-                           change < DP_MAPPING_LEAVE ? records[i] : mark);
+        dp_heap_mappings_change(change, base + (uintptr_t)first * PAGE, base + (uintptr_t)(first + n) * PAGE,
+                                change < DP_MAPPING_LEAVE ? records[i] : mark);
         for (int p = first; p < first + n; p++)
             change_page(&pages[p], change, number, i, mark);
         if (number % 16 == 0)
@@ -124,23 +124,23 @@ static void ranges_agree_with_pages(void **state)
         bool is_reserved = false;
         for (int p = first; p < first + n; p++)
             is_reserved |= pages[p].owner == -1;
-        assert_true(dp_mappings_are_reserved(base + (uintptr_t)first * PAGE, base + (uintptr_t)(first + n) * PAGE) ==
-                    is_reserved);
+        assert_true(dp_heap_mappings_are_reserved(base + (uintptr_t)first * PAGE,
+                                                  base + (uintptr_t)(first + n) * PAGE) == is_reserved);
     }
-    dp_mappings_change(DP_MAPPING_REMOVE, base, base + PAGES * PAGE, 0);
+    dp_heap_mappings_change(DP_MAPPING_REMOVE, base, base + PAGES * PAGE, 0);
     memset(pages, 0, sizeof pages);
     compare(pages);
-    struct dp_mapped_range range;
-    assert_int_equal(dp_mappings_copy(&range, 1), 0);
+    struct dp_heap_mapped_range range;
+    assert_int_equal(dp_heap_mappings_copy(&range, 1), 0);
 }
 
 static void *change_own(void *arg)
 {
     uintptr_t base = (uintptr_t)1 << 41, mine = base + (uintptr_t)(intptr_t)arg * (16 << 20);
     for (int i = 0; i < 2000; i++) {
-        dp_mappings_change(DP_MAPPING_ADD, mine, mine + 8 * PAGE, records[i % USER]);
-        dp_mappings_change(DP_MAPPING_REMOVE, mine + 2 * PAGE, mine + 4 * PAGE, 0);
-        dp_mappings_change(DP_MAPPING_REMOVE, mine, mine + 8 * PAGE, 0);
+        dp_heap_mappings_change(DP_MAPPING_ADD, mine, mine + 8 * PAGE, records[i % USER]);
+        dp_heap_mappings_change(DP_MAPPING_REMOVE, mine + 2 * PAGE, mine + 4 * PAGE, 0);
+        dp_heap_mappings_change(DP_MAPPING_REMOVE, mine, mine + 8 * PAGE, 0);
         sched_yield(); /* as the system call of a real change would */
     }
     return NULL;
@@ -149,7 +149,7 @@ static void *change_own(void *arg)
 static void threads_lose_no_change(void **state)
 {
     pthread_t threads[THREADS];
-    struct dp_mapped_range ranges[8];
+    struct dp_heap_mapped_range ranges[8];
     uint64_t lost = dp_stats_read(DP_STAT_MAPS_LOST);
     for (intptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, change_own, (void *)i);
@@ -157,7 +157,7 @@ static void threads_lose_no_change(void **state)
         pthread_join(threads[i], NULL);
     if (dp_stats_read(DP_STAT_MAPS_LOST) != lost) /* the thread with the lock was off its processor for long */
         skip();
-    assert_int_equal(dp_mappings_copy(ranges, 8), 0);
+    assert_int_equal(dp_heap_mappings_copy(ranges, 8), 0);
     for (int i = 0; i < RECORDS; i++) {
         struct dp_counts counts = counts_of(i);
         assert_int_equal(counts.v, counts.free_v);
@@ -170,11 +170,11 @@ static void too_many_ranges_are_counted_as_lost(void **state)
     uintptr_t base = (uintptr_t)1 << 42;
     uint64_t lost = dp_stats_read(DP_STAT_MAPS_LOST);
     for (uintptr_t i = 0; i < 600; i++)
-        dp_mappings_change(DP_MAPPING_ADD, base + 2 * i * PAGE, base + (2 * i + 1) * PAGE, records[0]);
+        dp_heap_mappings_change(DP_MAPPING_ADD, base + 2 * i * PAGE, base + (2 * i + 1) * PAGE, records[0]);
     assert_int_equal(dp_stats_read(DP_STAT_MAPS_LOST) - lost, 600 - 512);
     struct dp_counts counts = counts_of(0);
     assert_int_equal(counts.v - counts.free_v, 512 * PAGE);
-    dp_mappings_change(DP_MAPPING_REMOVE, base, base + 1200 * PAGE, 0);
+    dp_heap_mappings_change(DP_MAPPING_REMOVE, base, base + 1200 * PAGE, 0);
     counts = counts_of(0);
     assert_int_equal(counts.v - counts.free_v, 0);
 }

@@ -22,9 +22,9 @@ static void reached(void)
 
 static int again(void **state)
 {
-    dp_peak_watch(INT64_MAX, reached);
+    dp_heap_peak_watch(INT64_MAX, reached);
     for (unsigned shard = 0; shard < DP_SHARDS; shard++)
-        dp_peak_subtract(shard, dp_load_relaxed(&dp_tallies[shard].at[DP_TALLY_INUSE]));
+        dp_heap_peak_subtract(shard, dp_load_relaxed(&dp_tallies[shard].at[DP_TALLY_INUSE]));
     dp_store_relaxed(&n_reached, 0);
     return 0;
 }
@@ -39,37 +39,37 @@ static void next_look(void)
 
 static void what_goes_out_of_use_is_taken_off(void **state)
 {
-    int64_t before = dp_peak_in_use();
-    dp_peak_add(1, 3 * MIB);
-    dp_peak_add(2, 4 * MIB);
-    assert_int_equal(dp_peak_in_use() - before, 7 * MIB);
-    dp_peak_subtract(2, 3 * MIB); /* another thread frees it */
-    assert_int_equal(dp_peak_in_use() - before, 4 * MIB);
+    int64_t before = dp_heap_peak_in_use();
+    dp_heap_peak_add(1, 3 * MIB);
+    dp_heap_peak_add(2, 4 * MIB);
+    assert_int_equal(dp_heap_peak_in_use() - before, 7 * MIB);
+    dp_heap_peak_subtract(2, 3 * MIB); /* another thread frees it */
+    assert_int_equal(dp_heap_peak_in_use() - before, 4 * MIB);
 }
 
 static void a_threshold_is_told_of_once(void **state)
 {
-    dp_peak_watch(100 * MIB, reached);
+    dp_heap_peak_watch(100 * MIB, reached);
     for (int i = 0; i < 99; i++) {
         next_look();
-        dp_peak_add(0, MIB);
+        dp_heap_peak_add(0, MIB);
     }
     assert_int_equal(n_reached, 0);
     for (int i = 0; i < 20; i++) {
         next_look();
-        dp_peak_add(0, MIB);
+        dp_heap_peak_add(0, MIB);
     }
     assert_int_equal(n_reached, 1);
-    dp_peak_watch(110 * MIB, reached); /* it is above that already */
+    dp_heap_peak_watch(110 * MIB, reached); /* it is above that already */
     assert_int_equal(n_reached, 2);
 }
 
 static void a_peak_over_many_shards_is_seen(void **state)
 {
-    dp_peak_watch(64 * MIB, reached);
+    dp_heap_peak_watch(64 * MIB, reached);
     for (unsigned i = 0; i < 80; i++) {
         next_look();
-        dp_peak_add(i % 16, MIB);
+        dp_heap_peak_add(i % 16, MIB);
     }
     assert_int_equal(n_reached, 1);
 }
@@ -77,33 +77,33 @@ static void a_peak_over_many_shards_is_seen(void **state)
 static void without_a_threshold_nothing_is_told(void **state)
 {
     next_look();
-    dp_peak_add(0, INT64_C(1) << 40);
+    dp_heap_peak_add(0, INT64_C(1) << 40);
     assert_int_equal(n_reached, 0);
 }
 
 static void blocks_that_come_and_go_reach_nothing(void **state)
 {
-    dp_peak_watch(10 * MIB, reached);
+    dp_heap_peak_watch(10 * MIB, reached);
     for (int i = 0; i < 1000; i++) {
-        dp_peak_add(3, 4 * MIB);
-        dp_peak_subtract(3, 4 * MIB);
+        dp_heap_peak_add(3, 4 * MIB);
+        dp_heap_peak_subtract(3, 4 * MIB);
     }
     next_look();
-    dp_peak_add(3, 4 * MIB);
+    dp_heap_peak_add(3, 4 * MIB);
     assert_int_equal(n_reached, 0);
 }
 
 /* However short it was, and without a threshold. */
 static void the_most_in_use_is_kept(void **state)
 {
-    int64_t wall_ns, before = dp_peak_most(&wall_ns) / MIB + 1, now_ns = dp_clock_wall_coarse_ns();
+    int64_t wall_ns, before = dp_heap_peak_most(&wall_ns) / MIB + 1, now_ns = dp_clock_wall_coarse_ns();
     for (int64_t i = 0; i < before + 50; i++)
-        dp_peak_add(5, MIB);
+        dp_heap_peak_add(5, MIB);
     for (int64_t i = 0; i < before + 50; i++)
-        dp_peak_subtract(5, MIB);
+        dp_heap_peak_subtract(5, MIB);
     for (int i = 0; i < 20; i++)
-        dp_peak_add(5, MIB);
-    assert_int_equal(dp_peak_most(&wall_ns), (before + 50) * MIB);
+        dp_heap_peak_add(5, MIB);
+    assert_int_equal(dp_heap_peak_most(&wall_ns), (before + 50) * MIB);
     assert_true(wall_ns >= now_ns);
 }
 
@@ -113,21 +113,21 @@ static void *grows(void *arg)
 {
     pthread_barrier_wait(&ready);
     for (int i = 0; i < 2000; i++)
-        dp_peak_add((unsigned)(uintptr_t)arg, MIB / 16);
+        dp_heap_peak_add((unsigned)(uintptr_t)arg, MIB / 16);
     return NULL;
 }
 
 static void threads_that_reach_it_together_tell_it_once(void **state)
 {
     pthread_t threads[4];
-    dp_peak_watch(8 * MIB, reached);
+    dp_heap_peak_watch(8 * MIB, reached);
     pthread_barrier_init(&ready, NULL, 4);
     for (uintptr_t i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, grows, (void *)(DP_SHARDS_OWN + i));
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     next_look();
-    dp_peak_add(0, MIB); /* looks for certain: all of them may have looked in one tick of the clock */
+    dp_heap_peak_add(0, MIB); /* looks for certain: all of them may have looked in one tick of the clock */
     assert_int_equal(n_reached, 1);
 }
 
@@ -137,7 +137,7 @@ static void the_records_are_copied_at_the_highest_burst(void **state)
     static bool begun;
     int64_t wall_ns, objects, bytes;
     if (!begun)
-        assert_int_equal(dp_mem_reserve(1 << 20), 0), dp_table_init(1 << 19, 0), dp_peak_copy_init(1 << 16);
+        assert_int_equal(dp_mem_reserve(1 << 20), 0), dp_table_init(1 << 19, 0), dp_heap_peak_copy_init(1 << 16);
     begun = true;
     dp_frame_id frames[2] = {DP_FRAME_OTHER, DP_FRAME_OTHER};
     struct dp_stack stacks[2];
@@ -146,31 +146,31 @@ static void the_records_are_copied_at_the_highest_burst(void **state)
         stacks[i] = (struct dp_stack){.frames = frames, .depth = i + 1, .hash = dp_stack_hash(frames, i + 1)};
         records[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stacks[i]);
     }
-    assert_false(dp_peak_copy_begin());
+    assert_false(dp_heap_peak_copy_begin());
     for (int burst = 0; burst < 100; burst++) {
         int n = burst == 50 ? 90 : 60;
         for (int i = 0; i < n; i++) {
             dp_table_add(DP_KIND_HEAP, records[i % 3 != 0], 1, MIB);
-            dp_peak_add(i % 8, MIB);
+            dp_heap_peak_add(i % 8, MIB);
         }
         for (int i = 0; i < n; i++) {
             dp_table_add_free(DP_KIND_HEAP, records[i % 3 != 0], 1, MIB);
-            dp_peak_subtract(i % 8, MIB);
+            dp_heap_peak_subtract(i % 8, MIB);
         }
     }
-    int64_t copied = dp_peak_copy_bytes(&wall_ns);
+    int64_t copied = dp_heap_peak_copy_bytes(&wall_ns);
     assert_true(copied > 81 * MIB && copied <= 90 * MIB);
-    assert_true(dp_peak_copy_begin());
-    assert_int_equal(dp_peak_copy_make(), 0); /* not while it is read */
-    dp_peak_copy_read(records[0], &objects, &bytes);
+    assert_true(dp_heap_peak_copy_begin());
+    assert_int_equal(dp_heap_peak_copy_make(), 0); /* not while it is read */
+    dp_heap_peak_copy_read(records[0], &objects, &bytes);
     assert_int_equal(bytes, objects * MIB);
     assert_true(bytes > 26 * MIB && bytes <= 30 * MIB);
-    dp_peak_copy_read(records[1] + 1, &objects, &bytes);
+    dp_heap_peak_copy_read(records[1] + 1, &objects, &bytes);
     assert_int_equal(objects | bytes, 0);
-    dp_peak_copy_end();
-    dp_peak_fork_child();
-    assert_int_equal(dp_peak_copy_bytes(&wall_ns), 0);
-    assert_false(dp_peak_copy_begin());
+    dp_heap_peak_copy_end();
+    dp_heap_peak_fork_child();
+    assert_int_equal(dp_heap_peak_copy_bytes(&wall_ns), 0);
+    assert_false(dp_heap_peak_copy_begin());
 }
 
 int main(void)
