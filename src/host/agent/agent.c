@@ -86,7 +86,7 @@ DP_IN_CHILD static void want_poll(void)
         dp_load_relaxed(&agent.others) ||
         (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE);
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
-    dp_gate_keep_polling(wanted);
+    dp_thread_gate_keep_polling(wanted);
 }
 
 void dp_agent_keep_polling(bool wanted)

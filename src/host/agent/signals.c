@@ -253,7 +253,7 @@ void dp_agent_signals_init(const struct dp_config *conf)
     stand_ins[FOR_REQUEST] = ordinary(dp_agent_request_handler());
     if (conf->signals)
         install_all();
-    dp_sigstack_want(conf->signals);
+    dp_thread_sigstack_want(conf->signals);
     dp_thread_start();
     if (conf->signal && install(conf->signal, FOR_REQUEST))
         dp_agent_request_init(conf->signal, &stand_ins[FOR_REQUEST]);
@@ -283,7 +283,7 @@ void dp_agent_signals_restore(void)
 {
     dp_store_relaxed(&restored, true);
     dp_agent_request_stop();
-    dp_sigstack_want(false);
+    dp_thread_sigstack_want(false);
     for (int i = 0; i < N_FATAL; i++)
         restore(fatal[i]);
     for (int i = 0; i < N_CRASHES; i++)
@@ -304,7 +304,7 @@ int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigacti
         act = &stand_ins[stand_in_of[sig]];
     else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
              !is_ours(act)) {
-        dp_sigstack_want(false);
+        dp_thread_sigstack_want(false);
         apart = *act;
         dp_cpu_signal_add(&apart.sa_mask);
         act = &apart;
@@ -325,7 +325,7 @@ int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigacti
 int dp_agent_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *))
 {
     int err = real(stack, old);
-    if (err == 0 && old && dp_sigstack_is_ours(old->ss_sp))
+    if (err == 0 && old && dp_thread_sigstack_is_ours(old->ss_sp))
         *old = (stack_t){.ss_flags = SS_DISABLE};
     return err;
 }

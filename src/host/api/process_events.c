@@ -64,7 +64,7 @@ bool deltaprof_before_thread_create(void)
 
 bool deltaprof_thread_start_wanted(void)
 {
-    return dp_sigstack_is_wanted() || dp_cpu_is_on();
+    return dp_thread_sigstack_is_wanted() || dp_cpu_is_on();
 }
 
 void deltaprof_thread_start(void)

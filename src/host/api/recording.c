@@ -63,7 +63,7 @@ int dp_record_init(const struct dp_config *conf)
     if (conf->mmap)
         dp_heap_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
     dp_wait_init((size_t)conf->memory);               /* may fail: then holders of locks stay unknown */
-    dp_gate_settle();
+    dp_thread_gate_settle();
     dp_record_open(dp_heap_inherited_begin);
     return 0;
 }

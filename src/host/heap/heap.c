@@ -43,7 +43,7 @@ static int64_t draw(struct dp_thread *thread)
 {
     int64_t rate = dp_record_is_ready() ? dp_load_relaxed(&heap_rate) : 0;
     thread->rate = rate;
-    thread->drawn = 1 + (rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES);
+    thread->drawn = 1 + (rate ? dp_thread_sample_distance(&thread->random, rate) : REARM_BYTES);
     thread->armed = 1;
     return thread->drawn;
 }
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     sample->rest = -1;
     if (!thread->rate || !dp_load_relaxed(&heap_rate))
         return;
-    sample->weight = dp_sample_weight(&thread->random, n_bytes, thread->rate);
+    sample->weight = dp_thread_sample_weight(&thread->random, n_bytes, thread->rate);
     sample->bytes = sample->weight * (uint64_t)n_bytes;
 }
 
@@ -139,7 +139,7 @@ static __attribute__((noinline, cold)) void note_free(const struct dp_heap_live_
 /* The entry of this key left the set, or never came into it. */
 static inline void give_back(uintptr_t key, const struct dp_heap_live_block *entry)
 {
-    dp_gate_remove(key);
+    dp_thread_gate_remove(key);
     int64_t bytes = dp_heap_inherited_bytes(entry);
     if (dp_record_is_marked())
         note_free(entry, bytes); /* before the free is counted in its record */
@@ -214,7 +214,7 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
         return;
     dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);
     dp_heap_inherited_mark(&entry, dp_record_epoch());
-    dp_gate_add(key);
+    dp_thread_gate_add(key);
     bool kept = dp_heap_live_blocks_insert_at(place, key, &entry, &stale);
     dp_tally_add(DP_TALLY_SAMPLES, shard, 1);
     dp_tally_add(DP_TALLY_LIVE, shard, 1);
@@ -303,7 +303,7 @@ void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, con
     struct sample *sample = (struct sample *)opaque;
     begin(sample, heap, n_bytes);
     sample->claimed =
-        claim(sample, heap, old) || (heap && heap == dp_load_relaxed(&dp_gate_heap) && claim(sample, 0, old));
+        claim(sample, heap, old) || (heap && heap == dp_load_relaxed(&dp_thread_gate_heap) && claim(sample, 0, old));
 }
 
 void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr,
@@ -329,7 +329,7 @@ void deltaprof_guard_reset(void)
 void deltaprof_filter_mark(const void *start, size_t n_bytes)
 {
     dp_heap_live_blocks_mark((uintptr_t)start, n_bytes);
-    dp_gate_mark((uintptr_t)start, n_bytes);
+    dp_thread_gate_mark((uintptr_t)start, n_bytes);
 }
 
 /* ---- heap.h ---- */
@@ -340,7 +340,7 @@ void dp_heap_tune(int64_t rate)
         rate = DP_RATE_MAX;
     if (rate == 1)
         dp_heap_live_blocks_crowd();
-    dp_gate_tune_heap(rate);
+    dp_thread_gate_tune_heap(rate);
     dp_store_relaxed(&heap_rate, rate);
 }
 

@@ -95,7 +95,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     if ((!dp_load_relaxed(&dp_wait_rates.mutex) && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
         dp_thread_is_nested(dp_thread_self(), site ? site->sp : caller.sp) || dp_waiting_is_inside((uintptr_t)wait))
         return;
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     uint32_t labels = dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX);
     if (dp_record_intern(DP_KIND_BLOCK, labels, &stack, &wait->record)) {
@@ -109,7 +109,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->begin_ns = dp_clock_ns();
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
     }
-    dp_event_end(event);
+    dp_thread_event_end(event);
     if (!wait->kind || !wait->blamed || !word)
         return;
     wait->slot = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
@@ -192,7 +192,7 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
         owed_ns += wake->debts[i].ns;
     if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, false, &share))
         return;
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
         int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
@@ -201,5 +201,5 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
         dp_last_unlock_note(wake->word, id);
         dp_pairing_note(&wake->pairing, i, id, n, ns);
     }
-    dp_event_end(event);
+    dp_thread_event_end(event);
 }

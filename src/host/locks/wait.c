@@ -86,7 +86,7 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
 {
     dp_store_relaxed(&dp_wait_rates.mutex, on ? conf->mutex_rate : 0);
     dp_store_relaxed(&dp_wait_rates.block_ns, on ? conf->block_rate_ns : 0);
-    dp_gate_tune_locks(on && (conf->mutex_rate || conf->block_rate_ns));
+    dp_thread_gate_tune_locks(on && (conf->mutex_rate || conf->block_rate_ns));
 }
 
 DP_IN_CHILD void dp_wait_fork_child(void)
@@ -133,13 +133,13 @@ static uint8_t gil_share(int64_t now_ns)
 static void register_wait(struct dp_wait *wait, const void *lock, unsigned shared, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind | shared, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
     }
-    dp_event_end(event);
+    dp_thread_event_end(event);
     if (wait->kind == DELTAPROF_LOCK_GIL)
         dp_captures_pay(&gil_waits, wait->begin_ns, dp_clock_ns());
 }
@@ -220,12 +220,12 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     delay_ns *= wait->n;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     dp_record_id id =
         dp_event_record(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
     dp_events_add(DP_KIND_BLOCK, id, n, delay_ns, end_ns, end_ns - wait->begin_ns);
-    dp_event_end(event);
+    dp_thread_event_end(event);
 }
 
 void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
@@ -317,7 +317,7 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
     int64_t begin_ns = is_gil ? dp_clock_ns() : 0;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
@@ -327,7 +327,7 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
             dp_last_unlock_note((uintptr_t)owed->ns[0], id);
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
-    dp_event_end(event);
+    dp_thread_event_end(event);
     if (is_gil)
         dp_captures_pay(&gil_unlocks, begin_ns, dp_clock_ns());
 }

@@ -71,11 +71,11 @@ static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
 static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns, dp_record_id waiter)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    struct dp_event event = dp_event_begin();
+    struct dp_event event = dp_thread_event_begin();
     dp_record_id id = dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
     if (id && waiter)
         dp_pairs_note(waiter, id, 1, delay_ns);
-    dp_event_end(event);
+    dp_thread_event_end(event);
 }
 
 /*

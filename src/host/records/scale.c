@@ -14,7 +14,7 @@ static double factor_of(struct dp_records_scale *scale, double average)
     __typeof__(scale->known[0]) *known = &scale->known[dp_hash_mix(bits) % DP_SCALE_FACTORS];
     if (known->average != average) {
         known->average = average;
-        known->factor = 1 / dp_sample_probability(average / (double)scale->rate_bytes);
+        known->factor = 1 / dp_thread_sample_probability(average / (double)scale->rate_bytes);
     }
     return known->factor;
 }

@@ -39,8 +39,8 @@
  * heap_on and locks_on are sets of reasons. Only atomic or and and change them, so threads that change different
  * reasons never undo each other's. A hook that reads an old value records one event less or asks once in vain.
  *
- * Only one gate is kept. Another interposer's stays SHUT. One registered heap may share it (dp_gate_heap): then the
- * count is of entries of both heaps.
+ * Only one gate is kept. Another interposer's stays SHUT. One registered heap may share it (dp_thread_gate_heap): then
+ * the count is of entries of both heaps.
  */
 #include "host/thread/gate.h"
 
@@ -59,8 +59,8 @@ static struct deltaprof_gate no_gate;
 static DP_LARGE _Atomic uint8_t pages[DELTAPROF_GATE_PAGES];
 static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
 static _Atomic bool is_settled;           /* relaxed: it is set before any event is recorded */
-struct deltaprof_gate *_Atomic dp_gate = &no_gate;
-_Atomic uint32_t dp_gate_heap;
+struct deltaprof_gate *_Atomic dp_thread_gate = &no_gate;
+_Atomic uint32_t dp_thread_gate_heap;
 
 static inline _Atomic uint64_t *frees_of(struct deltaprof_gate *gate)
 {
@@ -70,7 +70,7 @@ static inline _Atomic uint64_t *frees_of(struct deltaprof_gate *gate)
 /* Under contention: claims too much rather than loop. */
 static void change(uint64_t (*next)(uint64_t))
 {
-    _Atomic uint64_t *frees = frees_of(dp_load_relaxed(&dp_gate));
+    _Atomic uint64_t *frees = frees_of(dp_load_relaxed(&dp_thread_gate));
     uint64_t seen = dp_load_relaxed(frees);
     for (int i = 0; i < TRIES; i++)
         if (seen == SHUT || dp_cas_relaxed(frees, &seen, next(seen)))
@@ -99,21 +99,21 @@ static void change_page(uintptr_t key, int by)
     dp_store_relaxed(page, MANY);
 }
 
-void dp_gate_add_slow(uintptr_t key)
+void dp_thread_gate_add_slow(uintptr_t key)
 {
     change_page(key, 1);
-    if (!dp_gate_is_shut() && !dp_gate_knows(key))
+    if (!dp_thread_gate_is_shut() && !dp_thread_gate_knows(key))
         change(one_more);
 }
 
-void dp_gate_remove_slow(uintptr_t key)
+void dp_thread_gate_remove_slow(uintptr_t key)
 {
     change_page(key, -1);
-    if (!dp_gate_is_shut() && !dp_gate_knows(key))
+    if (!dp_thread_gate_is_shut() && !dp_thread_gate_knows(key))
         change(one_less);
 }
 
-void dp_gate_mark(uintptr_t start, size_t n_bytes)
+void dp_thread_gate_mark(uintptr_t start, size_t n_bytes)
 {
     for (uintptr_t at = start & -(uintptr_t)DELTAPROF_PAGE_BYTES; at < start + n_bytes; at += DELTAPROF_PAGE_BYTES)
         dp_store_relaxed(&pages[at / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES], MANY);
@@ -127,14 +127,14 @@ static void want(uint32_t *word, uint32_t why, bool wanted)
         (void)dp_and_release((_Atomic uint32_t *)word, ~why);
 }
 
-void dp_gate_settle(void)
+void dp_thread_gate_settle(void)
 {
     dp_store_relaxed(&is_settled, true);
 }
 
-void dp_gate_tune_heap(int64_t rate)
+void dp_thread_gate_tune_heap(int64_t rate)
 {
-    struct deltaprof_gate *gate = dp_load_relaxed(&dp_gate);
+    struct deltaprof_gate *gate = dp_load_relaxed(&dp_thread_gate);
     if (rate && rate < DP_GATE_RATE_MIN) {
         dp_store_relaxed(frees_of(gate), SHUT);
         dp_store_release((const uint8_t *_Atomic *)&gate->pages, NULL); /* [GATE] */
@@ -143,14 +143,14 @@ void dp_gate_tune_heap(int64_t rate)
     want(&gate->heap_on, dp_load_relaxed(&at_a_rate), rate != 0);
 }
 
-void dp_gate_tune_locks(bool on)
+void dp_thread_gate_tune_locks(bool on)
 {
-    want(&dp_load_relaxed(&dp_gate)->locks_on, RATE, on);
+    want(&dp_load_relaxed(&dp_thread_gate)->locks_on, RATE, on);
 }
 
-DP_IN_CHILD void dp_gate_keep_polling(bool wanted)
+DP_IN_CHILD void dp_thread_gate_keep_polling(bool wanted)
 {
-    want(&dp_load_relaxed(&dp_gate)->heap_on, POLL, wanted);
+    want(&dp_load_relaxed(&dp_thread_gate)->heap_on, POLL, wanted);
 }
 
 static intptr_t countdown_offset(void)
@@ -171,7 +171,7 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
     struct deltaprof_gate *none = &no_gate;
     gate->countdown_offset = countdown_offset();
     dp_fence_signal(); /* a hook reads the offset only when heap_on says so */
-    if (dp_load_relaxed(&is_settled) || !dp_cas_publish(&dp_gate, &none, gate)) {
+    if (dp_load_relaxed(&is_settled) || !dp_cas_publish(&dp_thread_gate, &none, gate)) {
         want(&gate->heap_on, RATE, true);
         want(&gate->locks_on, RATE, true);
         return;
@@ -187,10 +187,10 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
 
 const struct deltaprof_gate *deltaprof_gate_share(uint32_t heap)
 {
-    uint32_t shares = dp_load_relaxed(&dp_gate_heap);
+    uint32_t shares = dp_load_relaxed(&dp_thread_gate_heap);
     no_gate.countdown_offset = countdown_offset();
     if (!heap || (shares && shares != heap))
         return &no_gate;
-    dp_store_relaxed(&dp_gate_heap, heap);
-    return dp_load_relaxed(&dp_gate);
+    dp_store_relaxed(&dp_thread_gate_heap, heap);
+    return dp_load_relaxed(&dp_thread_gate);
 }

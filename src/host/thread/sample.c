@@ -12,13 +12,13 @@
 
 #include <string.h>
 
-void dp_random_seed(struct dp_random *random, uint64_t seed)
+void dp_thread_random_seed(struct dp_thread_random_state *random, uint64_t seed)
 {
     random->state = seed;
 }
 
 /* splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). */
-uint64_t dp_random_next(struct dp_random *random)
+uint64_t dp_thread_random_next(struct dp_thread_random_state *random)
 {
     uint64_t x = random->state += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -27,12 +27,12 @@ uint64_t dp_random_next(struct dp_random *random)
 }
 
 /* Uniform in (0, 1], never 0: its logarithm is finite. */
-static double uniform(struct dp_random *random)
+static double uniform(struct dp_thread_random_state *random)
 {
-    return (double)((dp_random_next(random) >> 11) + 1) * 0x1p-53;
+    return (double)((dp_thread_random_next(random) >> 11) + 1) * 0x1p-53;
 }
 
-double dp_sample_ln(double x)
+double dp_thread_sample_ln(double x)
 {
     /* x = m * 2^e, m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172: s^24 < 1e-17 */
     uint64_t bits;
@@ -51,7 +51,7 @@ double dp_sample_ln(double x)
     return e * 0.6931471805599453 + 2 * s * sum;
 }
 
-double dp_sample_probability(double x)
+double dp_thread_sample_probability(double x)
 {
     if (x > 40)
         return 1; /* exp(-40) is below half a unit of 1 */
@@ -69,18 +69,18 @@ double dp_sample_probability(double x)
     return q;
 }
 
-int64_t dp_sample_distance(struct dp_random *random, int64_t rate)
+int64_t dp_thread_sample_distance(struct dp_thread_random_state *random, int64_t rate)
 {
     if (rate <= 1)
         return 0;
-    return (int64_t)(-(double)rate * dp_sample_ln(uniform(random)));
+    return (int64_t)(-(double)rate * dp_thread_sample_ln(uniform(random)));
 }
 
-uint32_t dp_sample_weight(struct dp_random *random, uint64_t n_bytes, int64_t rate)
+uint32_t dp_thread_sample_weight(struct dp_thread_random_state *random, uint64_t n_bytes, int64_t rate)
 {
     if (rate <= 1)
         return 1;
-    double weight = 1 / dp_sample_probability((double)(n_bytes + (n_bytes == 0)) / (double)rate);
+    double weight = 1 / dp_thread_sample_probability((double)(n_bytes + (n_bytes == 0)) / (double)rate);
     uint32_t whole = (uint32_t)weight;
     return whole + (uniform(random) <= weight - whole);
 }

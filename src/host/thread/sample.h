@@ -14,24 +14,24 @@
 #define DP_RATE_MAX ((int64_t)1 << 31) /* a weight is at most about the rate, and is kept in 32 bits */
 
 /* A random generator. Repeats after 2^64 draws; any seed is good. */
-struct dp_random {
+struct dp_thread_random_state {
     uint64_t state;
 };
-void dp_random_seed(struct dp_random *random, uint64_t seed);
-uint64_t dp_random_next(struct dp_random *random);
+void dp_thread_random_seed(struct dp_thread_random_state *random, uint64_t seed);
+uint64_t dp_thread_random_next(struct dp_thread_random_state *random);
 
 /*
  * ln x for x in (0, 1], and 1 - exp(-x) for x >= 0, to a few units in the last place. They are here because the core
  * does not link libm.
  */
-double dp_sample_ln(double x);
-double dp_sample_probability(double x);
+double dp_thread_sample_ln(double x);
+double dp_thread_sample_probability(double x);
 
 /* Bytes until the next sample; rate >= 1. 0 for rate 1, where every event is a sample. */
-int64_t dp_sample_distance(struct dp_random *random, int64_t rate);
+int64_t dp_thread_sample_distance(struct dp_thread_random_state *random, int64_t rate);
 
 /*
  * The weight of a sampled allocation of n_bytes (0 counts as 1): the number of allocations that it stands for, drawn at
  * random. 1 for rate 1.
  */
-uint32_t dp_sample_weight(struct dp_random *random, uint64_t n_bytes, int64_t rate);
+uint32_t dp_thread_sample_weight(struct dp_thread_random_state *random, uint64_t n_bytes, int64_t rate);

@@ -36,17 +36,17 @@ static char *_Atomic region;     /* [REGION] published by the compare-and-swap t
 static _Atomic uint64_t guarded; /* a bit for each stack whose page below is inaccessible; relaxed: tells of itself */
 static _Atomic bool wanted;      /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
 
-void dp_sigstack_want(bool on)
+void dp_thread_sigstack_want(bool on)
 {
     dp_store_relaxed(&wanted, on);
 }
 
-bool dp_sigstack_is_wanted(void)
+bool dp_thread_sigstack_is_wanted(void)
 {
     return dp_load_relaxed(&wanted);
 }
 
-bool dp_sigstack_is_ours(const void *sp)
+bool dp_thread_sigstack_is_ours(const void *sp)
 {
     uintptr_t start = (uintptr_t)dp_load_acquire(&region); /* [REGION] */
     return start && (uintptr_t)sp - start < N_STACKS * slot_bytes();
@@ -85,7 +85,7 @@ static bool get(stack_t *now)
     return syscall(SYS_sigaltstack, NULL, now) == 0;
 }
 
-void dp_sigstack_install(unsigned slot)
+void dp_thread_sigstack_install(unsigned slot)
 {
     if (!dp_load_relaxed(&wanted) || slot >= N_STACKS)
         return;
@@ -101,14 +101,14 @@ void dp_sigstack_install(unsigned slot)
     errno = saved;
 }
 
-bool dp_sigstack_remove(void)
+bool dp_thread_sigstack_remove(void)
 {
     if (!dp_load_relaxed(&wanted) || !dp_load_relaxed(&region))
         /* under a seccomp filter the system call could kill the process; then the stack is given to no other thread */
         return true;
     int saved = errno;
     stack_t now, none = {.ss_flags = SS_DISABLE};
-    bool left = !get(&now) || !dp_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;
+    bool left = !get(&now) || !dp_thread_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;
     errno = saved;
     return left;
 }

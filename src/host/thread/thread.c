@@ -124,7 +124,7 @@ static void thread_ends(void *block)
     self->own = 0;
     self->scratch = NULL;
     dp_fence_signal();
-    if (!dp_sigstack_remove())
+    if (!dp_thread_sigstack_remove())
         return; /* the thread ends on its signal stack: no other thread may get that stack, so the block is lost too */
     int saved = errno;
     if (block_number(block) < N_WARM)
@@ -176,7 +176,7 @@ static void set_up(struct dp_thread *thread, unsigned n_kept)
     if (!thread->number)
         thread->number = dp_add_relaxed(&n_threads, 1) + 1;
     if (!thread->random.state)
-        dp_random_seed(&thread->random, new_seed(thread) | 1);
+        dp_thread_random_seed(&thread->random, new_seed(thread) | 1);
     char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
     if (!blocks || thread->ours)
         return;
@@ -190,7 +190,7 @@ static void set_up(struct dp_thread *thread, unsigned n_kept)
     if (block) {
         thread->scratch = block;
         thread->own = block_number(block) < DP_SHARDS_OWN ? (uint8_t)(block_number(block) + 1) : 0;
-        dp_sigstack_install(block_number(block));
+        dp_thread_sigstack_install(block_number(block));
     }
     dp_fence_signal();
     thread->state = block || n_kept == N_BLOCKS_MAX ? DP_THREAD_READY : DP_THREAD_NEW;
@@ -204,7 +204,7 @@ void dp_thread_set_up_slow(struct dp_thread *thread)
 void dp_thread_start(void)
 {
     struct dp_thread *self = dp_thread_self();
-    if (self->state == DP_THREAD_NEW && dp_sigstack_is_wanted())
+    if (self->state == DP_THREAD_NEW && dp_thread_sigstack_is_wanted())
         set_up(self, DP_SIGSTACKS);
 }
 
@@ -275,7 +275,7 @@ uint64_t dp_thread_random(void)
 {
     struct dp_thread *self = dp_thread_self();
     dp_thread_set_up(self);
-    return dp_random_next(&self->random);
+    return dp_thread_random_next(&self->random);
 }
 
 /* The last threads that were marked. Relaxed: an id is looked for long after it was stored. */

@@ -20,13 +20,13 @@ enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
 
 /* Has the memory of deltaprof_thread. may_alias: the inline functions of the public thread.h access it by that type. */
 struct __attribute__((may_alias)) dp_thread {
-    int64_t countdown;       /* deltaprof_thread.countdown */
-    uintptr_t guard;         /* deltaprof_thread.guard; with DP_GUARD_BUSY, of the library itself */
-    int64_t rate;            /* the rate when the countdown was drawn; 0: the profiler was off */
-    int64_t drawn;           /* the countdown as it was drawn */
-    struct dp_random random; /* state 0: not seeded */
-    void *scratch;           /* this thread's block, or one borrowed for this event, or NULL */
-    uint8_t armed;           /* a distance was drawn */
+    int64_t countdown;                    /* deltaprof_thread.countdown */
+    uintptr_t guard;                      /* deltaprof_thread.guard; with DP_GUARD_BUSY, of the library itself */
+    int64_t rate;                         /* the rate when the countdown was drawn; 0: the profiler was off */
+    int64_t drawn;                        /* the countdown as it was drawn */
+    struct dp_thread_random_state random; /* state 0: not seeded */
+    void *scratch;                        /* this thread's block, or one borrowed for this event, or NULL */
+    uint8_t armed;                        /* a distance was drawn */
     uint8_t state;
     uint8_t own;          /* 1 + number of the shard that only this thread writes; 0: none */
     uint8_t ours;         /* a thread of the profiler: always guarded */
@@ -153,7 +153,7 @@ struct dp_event {
     bool borrowed;
 };
 
-static inline struct dp_event dp_event_begin(void)
+static inline struct dp_event dp_thread_event_begin(void)
 {
     struct dp_event event = {.kept = deltaprof_guard_enter()};
     dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
@@ -163,7 +163,7 @@ static inline struct dp_event dp_event_begin(void)
     return event;
 }
 
-static inline void dp_event_end(struct dp_event event)
+static inline void dp_thread_event_end(struct dp_event event)
 {
     dp_thread_return(event.borrowed);
     dp_fence_signal();

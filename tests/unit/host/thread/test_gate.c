@@ -192,9 +192,9 @@ static void hooks_pass_by_while_nothing_is_recorded(void **state)
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
     tune(0);
     assert_false(deltaprof_gate_heap_on(&gate));
-    dp_gate_keep_polling(true); /* a thread of ours is wanted, which only an allocation may make */
+    dp_thread_gate_keep_polling(true); /* a thread of ours is wanted, which only an allocation may make */
     assert_true(deltaprof_gate_heap_on(&gate));
-    dp_gate_keep_polling(false);
+    dp_thread_gate_keep_polling(false);
     assert_false(deltaprof_gate_heap_on(&gate));
     dp_record_tune(&conf, false);
     assert_false(deltaprof_gate_locks_on(&gate));

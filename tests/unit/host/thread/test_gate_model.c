@@ -76,17 +76,17 @@ static void reset(void)
 static void keeps_a_block(unsigned i)
 {
     for (int turn = 0; turn < 2; turn++) {
-        dp_gate_add((uintptr_t)BLOCK(i));
+        dp_thread_gate_add((uintptr_t)BLOCK(i));
         is_live[i] = true;
         step();
         is_live[i] = false;
-        dp_gate_remove((uintptr_t)BLOCK(i));
+        dp_thread_gate_remove((uintptr_t)BLOCK(i));
     }
 }
 
 static void samples_more_often(unsigned i)
 {
-    dp_gate_tune_heap(1);
+    dp_thread_gate_tune_heap(1);
     is_live[i] = true; /* nothing counts it from now on */
     step();
 }

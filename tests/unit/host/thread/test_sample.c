@@ -10,30 +10,30 @@
 
 static void logarithm_and_exponential_agree_with_libm(void **state)
 {
-    struct dp_random random = {1};
+    struct dp_thread_random_state random = {1};
     for (int i = 0; i < 1000000; i++) {
-        double u = (double)((dp_random_next(&random) >> 11) + 1) * 0x1p-53;
+        double u = (double)((dp_thread_random_next(&random) >> 11) + 1) * 0x1p-53;
         double x = u * (i % 2 ? 1 : 1e-9), y = x * 50;
-        assert_true(fabs(dp_sample_ln(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-16);
-        assert_true(fabs(dp_sample_probability(y) + expm1(-y)) <= 3e-15 * -expm1(-y));
+        assert_true(fabs(dp_thread_sample_ln(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-16);
+        assert_true(fabs(dp_thread_sample_probability(y) + expm1(-y)) <= 3e-15 * -expm1(-y));
     }
     for (double x = 1e-12; x < 800; x *= 1.0007) {
         double theirs = -expm1(-x);
-        assert_true(fabs(dp_sample_probability(x) - theirs) <= 4 * 2.3e-16 * theirs);
+        assert_true(fabs(dp_thread_sample_probability(x) - theirs) <= 4 * 2.3e-16 * theirs);
     }
-    assert_true(dp_sample_ln(1) == 0);
-    assert_true(dp_sample_probability(0) == 0);
-    assert_true(dp_sample_probability(1000) == 1);
-    assert_true(dp_sample_probability(1e300) == 1);
-    assert_true(fabs(dp_sample_probability(1e-12) - 1e-12) < 1e-23);
+    assert_true(dp_thread_sample_ln(1) == 0);
+    assert_true(dp_thread_sample_probability(0) == 0);
+    assert_true(dp_thread_sample_probability(1000) == 1);
+    assert_true(dp_thread_sample_probability(1e300) == 1);
+    assert_true(fabs(dp_thread_sample_probability(1e-12) - 1e-12) < 1e-23);
 }
 
 static void rate_1_samples_everything_once(void **state)
 {
-    struct dp_random random = {7};
+    struct dp_thread_random_state random = {7};
     for (uint64_t n = 0; n < 1000; n++) {
-        assert_int_equal(dp_sample_distance(&random, 1), 0);
-        assert_int_equal(dp_sample_weight(&random, n, 1), 1);
+        assert_int_equal(dp_thread_sample_distance(&random, 1), 0);
+        assert_int_equal(dp_thread_sample_weight(&random, n, 1), 1);
     }
 }
 
@@ -43,12 +43,12 @@ static void distances_have_the_mean_and_the_spread_of_a_geometric_law(void **sta
 {
     static const int64_t rates[] = {2, 10, 1000, 512 << 10, INT64_C(1) << 31};
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
-        struct dp_random random = {99 + r};
+        struct dp_thread_random_state random = {99 + r};
         const int k = 400000;
         double sum = 0, squares = 0, mean = 1 / expm1(1 / (double)rates[r]), variance = mean * (1 + mean);
         int zeros = 0;
         for (int i = 0; i < k; i++) {
-            int64_t distance = dp_sample_distance(&random, rates[r]);
+            int64_t distance = dp_thread_sample_distance(&random, rates[r]);
             assert_true(distance >= 0);
             sum += (double)distance;
             squares += ((double)distance - mean) * ((double)distance - mean);
@@ -66,19 +66,19 @@ static void a_weight_is_one_over_p_on_average_and_a_neighbouring_integer(void **
 {
     static const uint64_t sizes[] = {0, 1, 16, 100, 4096, 200000, 512 << 10, 4 << 20};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        struct dp_random random = {5};
+        struct dp_thread_random_state random = {5};
         const int k = 200000;
         double exact = 1 / -expm1(-(double)(sizes[s] ? sizes[s] : 1) / (512 << 10)), sum = 0;
         for (int i = 0; i < k; i++) {
-            uint32_t weight = dp_sample_weight(&random, sizes[s], 512 << 10);
+            uint32_t weight = dp_thread_sample_weight(&random, sizes[s], 512 << 10);
             assert_true(weight == (uint32_t)exact || weight == (uint32_t)exact + 1);
             sum += weight;
         }
         double f = exact - floor(exact);
         assert_true(fabs(sum / k - exact) <= 5 * sqrt(f * (1 - f) / k) + exact * 1e-12);
     }
-    struct dp_random random = {5};
-    uint32_t weight = dp_sample_weight(&random, 1, DP_RATE_MAX);
+    struct dp_thread_random_state random = {5};
+    uint32_t weight = dp_thread_sample_weight(&random, 1, DP_RATE_MAX);
     assert_true(weight >= UINT32_C(1) << 31 && weight <= (UINT32_C(1) << 31) + 1);
 }
 
@@ -101,14 +101,14 @@ static void estimates_are_unbiased_for_every_size(void **state)
         double p = -expm1(-(double)cases[c].size / (double)cases[c].rate), sum = 0, squares = 0;
         double exact = 1 / p, f = exact - floor(exact), variance = n * ((1 - p) / p + p * f * (1 - f));
         for (int seed = 0; seed < seeds; seed++) {
-            struct dp_random random;
-            dp_random_seed(&random, 1000003u * (uint64_t)seed + c);
-            int64_t left = dp_sample_distance(&random, cases[c].rate), estimate = 0;
+            struct dp_thread_random_state random;
+            dp_thread_random_seed(&random, 1000003u * (uint64_t)seed + c);
+            int64_t left = dp_thread_sample_distance(&random, cases[c].rate), estimate = 0;
             for (int i = 0; i < n; i++) {
                 left -= (int64_t)cases[c].size;
                 if (left < 0) {
-                    estimate += dp_sample_weight(&random, cases[c].size, cases[c].rate);
-                    left = dp_sample_distance(&random, cases[c].rate);
+                    estimate += dp_thread_sample_weight(&random, cases[c].size, cases[c].rate);
+                    left = dp_thread_sample_distance(&random, cases[c].rate);
                 }
             }
             sum += (double)estimate - n;
