@@ -187,7 +187,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (!preloaded || conf->listen[0] || has_threads())
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
-    if (!dp_load_relaxed(&dp_core.hooks) && !dp_heap_name(1))
+    if (!dp_load_relaxed(&dp_core.hooks) && !dp_table_heap_name(1))
         dp_log(DP_LOG_ERROR, "no interposer is active: malloc and locks are not seen, only events that the program "
                              "reports itself; to see "
                              "them, link deltaprof-preload");

@@ -142,7 +142,7 @@ static void parts_comments(struct dp_encode *encode, const struct dp_resident_pa
     char name[80];
     part_comment(encode, DP_RSS_IN_USE, parts->in_use_bytes[0]);
     for (uint32_t heap = 1; heap < DP_RESIDENT_HEAPS; heap++) {
-        const char *its = dp_heap_name(heap);
+        const char *its = dp_table_heap_name(heap);
         dp_text_format(name, sizeof name, "heap %s" DP_RSS_OF_HEAP, its ? its : "");
         part_comment(encode, name, parts->in_use_bytes[heap]);
     }

@@ -76,7 +76,7 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
     struct dp_label pairs[DP_EMIT_LABELS_MAX];
     size_t n_out = 0;
-    const char *heap = dp_heap_name(record->heap);
+    const char *heap = dp_table_heap_name(record->heap);
     if (heap)
         out[n_out++] = text_label(e, "heap", heap);
     if (row->entry & DP_ROW_INHERITED)

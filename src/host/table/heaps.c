@@ -53,7 +53,7 @@ uint32_t deltaprof_heap_register(const char *name)
     return 0;
 }
 
-const char *dp_heap_name(uint32_t heap)
+const char *dp_table_heap_name(uint32_t heap)
 {
     return heap && heap < HEAPS_MAX && dp_load_acquire(&heaps[heap].state) == NAMED ? heaps[heap].name
                                                                                     : NULL; /* [NAME] */

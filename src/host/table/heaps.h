@@ -5,4 +5,4 @@
 #include <stdint.h>
 
 /* The registered name of a heap, valid as long as the process lives; NULL for 0 and for unknown ids. Any thread. */
-const char *dp_heap_name(uint32_t heap);
+const char *dp_table_heap_name(uint32_t heap);

@@ -138,9 +138,9 @@ static void heaps_are_apart_and_have_names(void **state)
     uint32_t lua = deltaprof_heap_register("lua"), other = deltaprof_heap_register("other");
     assert_int_equal(deltaprof_heap_register("lua"), lua);
     assert_int_not_equal(lua, other);
-    assert_string_equal(dp_heap_name(lua), "lua");
-    assert_null(dp_heap_name(0));
-    assert_null(dp_heap_name(other + 1));
+    assert_string_equal(dp_table_heap_name(lua), "lua");
+    assert_null(dp_table_heap_name(0));
+    assert_null(dp_table_heap_name(other + 1));
     struct dp_counts before = totals();
     deltaprof_alloc(0, block(1), 1);
     deltaprof_alloc(lua, block(1), 2);
