@@ -81,8 +81,8 @@ POINTERS = {
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
-    r'dp_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
-    r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
+    r'dp_heap_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
+    r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
     r'dp_record_fork_\w+|record\.c:\w+': ['dp_heap_inherited_begin'],
