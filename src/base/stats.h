@@ -25,7 +25,6 @@
     X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (raise memory=)")  \
     X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                           \
     X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (raise memory=)")   \
-    X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept")      \
     X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")  \
     X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                         \
     X(CPU_UNTIMED, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")  \

@@ -12,7 +12,6 @@
  *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
  *     #RssError=, #RssAbsent=, #InuseRounding=   host/resident/resident.h
- *     #pair n=3 ns=12034567 ...        a waiter and a holder (host/locks/pair_comments.h)
  */
 #pragma once
 
@@ -34,7 +33,6 @@
 #define DP_COMMENT_RSS_ABSENT     "#RssAbsent="
 #define DP_COMMENT_RSS_PART       "#RssPart "
 #define DP_COMMENT_INUSE_ROUNDING "#InuseRounding="
-#define DP_COMMENT_PAIR           "#pair "
 
 /* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
 #define DP_RSS_IN_USE   "malloc, in use"

@@ -2,8 +2,8 @@
 /*
  * profile/kinds.c - the table of the kinds of profile. Sample types, units and periods are those of Go's profiles.
  *
- * Mutex and block profiles have the same sample types. pprof's title is the text behind the first "Type: " in what it
- * shows above a report, and comments come first there: so a comment tells the two kinds apart.
+ * Mutex, block and chain profiles have the same sample types. pprof's title is the text behind the first "Type: " in
+ * what it shows above a report, and comments come first there: so a comment tells the kinds apart.
  */
 #include "profile/kinds.h"
 
@@ -107,10 +107,33 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                     {"profile", false, NULL, "where threads use CPU time in the next 30 seconds, or in ?seconds=N", 30},
                 },
         },
+    [DP_KIND_CHAIN] =
+        {
+            .name = "chain",
+            .rank = 4,
+            .receivers_name = "chain",
+            .title = "Type: chain: who waited for whom",
+            .types =
+                {
+                    {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"delay", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                },
+            .n_types = 2,
+            .n_values = 2,
+            .period_type = "contentions",
+            .period_unit = "count",
+            .table_share = 1,
+            .has_locks = true,
+            .endpoints =
+                {
+                    {"delta_chain", true, NULL, "who waited for whom, since this cursor's last reply", 0},
+                    {"chain", false, NULL, "who waited for whom, since start", 0},
+                },
+        },
     [DP_KIND_EVENTS] =
         {
             .name = "events",
-            .rank = 4,
+            .rank = 5,
             .receivers_name = "events",
             .types =
                 {

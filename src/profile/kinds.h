@@ -19,11 +19,19 @@ enum dp_kind_id {
     DP_KIND_MUTEX,
     DP_KIND_BLOCK,
     DP_KIND_CPU,
+    DP_KIND_CHAIN,
     DP_KIND_EVENTS,
-    DP_KINDS,                         /* number of all kinds; as a kind: none */
-    DP_KIND_TABLES = DP_KIND_CPU + 1, /* number of kinds with records in the table */
-    DP_KIND_DELTAS = DP_KIND_CPU + 1, /* number of kinds with deltas, those with records included */
+    DP_KINDS,                           /* number of all kinds; as a kind: none */
+    DP_KIND_TABLES = DP_KIND_CHAIN + 1, /* number of kinds with records in the table */
+    DP_KIND_DELTAS = DP_KIND_CHAIN + 1, /* number of kinds with deltas, those with records included */
 };
+
+/*
+ * Frames of a chain, between the stack that waited and that of the holder; and in place of the holder's, where the lock
+ * was free.
+ */
+#define DP_CHAIN_HELD_BY   "[held by]"
+#define DP_CHAIN_HAND_OVER "[hand-over]"
 
 enum { DP_KIND_TYPES_MAX = 8, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
 

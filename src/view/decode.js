@@ -251,19 +251,3 @@ function decodeProfile(bytes) {
 function baseName(path) {
     return path.slice(path.lastIndexOf('/') + 1);
 }
-
-const PAIR = /^#pair n=(\d+) ns=(\d+) waiter=([\d,]+) holder=([\d,]+) locations=(\d+)$/;
-
-/* [{n, ns, waiter, holder}] of a decoded profile; stacks are ids of locations. Those of other locations are left out. */
-function pairsOfProfile(profile) {
-    const pairs = [];
-    for (const comment of profile.comments) {
-        const match = PAIR.exec(comment);
-        if (!match || Number(match[5]) !== profile.locations.size)
-            continue;
-        const [waiter, holder] = [match[3], match[4]].map(ids => ids.split(',').map(Number));
-        if ([...waiter, ...holder].every(id => profile.locations.has(id)))
-            pairs.push({n: Number(match[1]), ns: Number(match[2]), waiter, holder});
-    }
-    return pairs;
-}

@@ -51,7 +51,7 @@ class Kind {
         this.name = name;
         this.types = types;
         this.isLevel = types.map(t => LEVELS.has(t.type));
-        this.ticks = []; /* {start, end (ms), process, firstRow, comments, period, marks, rss, pairs} by end */
+        this.ticks = []; /* {start, end (ms), process, firstRow, comments, period, marks, rss} by end */
         this.node = new Column(Int32Array);
         this.labels = new Column(Int32Array);
         this.tick = new Column(Int32Array);
@@ -89,8 +89,7 @@ class Kind {
         const half = this.ticks.length >> 2 << 1;
         for (let i = 0, n; i < this.ticks.length; i += n) {
             n = i < half ? 2 : 1;
-            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows,
-                               pairs: sumPairs(this.ticks.slice(i, i + n).flatMap(t => t.pairs))});
+            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows});
             const rows = new Map();
             const [begin, end] = this.rowsOfTicks(i, i + n);
             for (let row = begin; row < end; row++) {
@@ -266,12 +265,6 @@ class Model {
         return node;
     }
 
-    /* The pairs of waiters and holders; stacks are nodes. */
-    pairsOfProfile(profile) {
-        const node = locations => this.nodeOfSample(profile, {locations});
-        return pairsOfProfile(profile).map(p => ({...p, waiter: node(p.waiter), holder: node(p.holder)}));
-    }
-
     /*
      * Adds a profile as one tick at its end. Levels become differences to the process's tick before; a stack that is no longer
      * in the profile has nothing in use. If the process has a later tick already, the differences of that tick shrink by as much.
@@ -285,7 +278,7 @@ class Model {
         const later = kind.ticks.reduce((best, t, i) => (t.process === process && t.end > end && !(kind.ticks[best]?.end <= t.end) ? i : best), -1);
         kind.addTick({start: profile.timeNs / 1e6, end, process, comments: profile.comments.filter(c => !c.startsWith('#')),
                          period: profile.period, marks: (profile.comments.includes('#exit') ? 1 : 0) | (profile.comments.includes('#ended') ? 2 : 0),
-                         rss: rssOfComments(profile.comments), pairs: this.pairsOfProfile(profile)});
+                         rss: rssOfComments(profile.comments)});
         const add = (node, labels, values) => {
             kind.addRow(node, labels, values);
             if (later >= 0 && kind.isLevel.some((is, i) => is && values[i] !== 0))
@@ -320,16 +313,6 @@ class Model {
         kind.levels.set(process, {end, rows: now});
         this.version++;
     }
-}
-
-/* The same pairs of nodes once, with their sums. */
-function sumPairs(pairs) {
-    const sums = new Map();
-    for (const {waiter, holder, n, ns} of pairs) {
-        const key = waiter * 4294967296 + holder, sum = sums.get(key);
-        sums.set(key, sum ? {waiter, holder, n: sum.n + n, ns: sum.ns + ns} : {waiter, holder, n, ns});
-    }
-    return [...sums.values()];
 }
 
 /*

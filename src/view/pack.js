@@ -12,8 +12,7 @@
  *                 tick before (signed), duration in microseconds, period, rss, anonymous rss, standard deviation of its parts (bytes), n parts
  *                 of the anonymous rss, each name (string) and bytes, marks (1: #exit, 2: #ended, 4: no profile,
  *                 the process has ended), n comments (strings), n rows, each: node (signed, to the row
- *                 before), label set, and for each type the value (signed; of levels the difference);
- *                 n pairs, each: waiter, holder (nodes), unlocks, ns
+ *                 before), label set, and for each type the value (signed; of levels the difference)
  *     leaks       1 if they were judged, else 0; then verdict, what it needs (strings), ticks of work, ns of work, samples, n rows,
  *                 each: 1 if it is a leak, 0 if it may be one, bytes, bytes an hour, confidence in per mille, n names (strings)
  *     sentences   n, then kind, text, verb of the command that shows more, function (strings)
@@ -74,7 +73,6 @@ function readPack(bytes, model) {
                     values[i] = wire.signed();
                 kind.addRow(nodes[node], labels, values);
             }
-            tick.pairs = many(() => ({waiter: nodes[wire.small()], holder: nodes[wire.small()], n: wire.small(), ns: wire.small()}));
         });
     });
     if (wire.small())

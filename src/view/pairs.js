@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pairs.js - which stacks held the lock while others waited, from the pairs in the comments of lock profiles.
+ * pairs.js - which stacks held the lock while others waited, from the kind `chain`, whose stacks are a waiter's and a holder's.
  *
  * Below the flame graph of `block` stand the holders that the shown waiters waited for; below that of `mutex`, the waiters that the
  * shown holders made wait. Shown are the stacks under the frame that was clicked, else those that match the search, else all.
@@ -8,19 +8,21 @@
 const PARTNERS = {block: {own: 'waiter', other: 'holder', kind: 'mutex', title: 'held by'},
                   mutex: {own: 'holder', other: 'waiter', kind: 'block', title: 'who waited'}};
 
-/* Of a model's node: the names of its frames, the root's first. */
-function namesOfNode(node) {
-    const names = [];
-    for (let i = node; i > 0; i = model.parent.data[i])
-        names.push(model.frames.items[model.frame.data[i]].name);
-    return names.reverse();
-}
-
-/* The same, leaf first, for a person: of a program with a runtime its frames only, and without those that start main and threads. */
-function briefStack(node) {
+/* Both ends of a node of `chain`, as frames, the root's first; null: it is no chain. */
+function endsOfNode(node) {
     const frames = [];
     for (let i = node; i > 0; i = model.parent.data[i])
         frames.push(model.frames.items[model.frame.data[i]]);
+    frames.reverse();
+    const at = frames.findIndex(f => f.name === '[held by]' || f.name === '[hand-over]');
+    if (at < 0)
+        return null;
+    return {waiter: frames.slice(0, at), holder: frames[at].name === '[hand-over]' ? [frames[at]] : frames.slice(at + 1).reverse()};
+}
+
+/* A stack leaf first, for a person: of a program with a runtime its frames only, and without those that start main and threads. */
+function briefStack(stack) {
+    const frames = stack.slice().reverse();
     const some = state.fold ? frames.filter(isRuntimeFrame) : [], names = (some.length ? some : frames).map(f => f.name);
     const start = names.findIndex(name => STARTS.has(name));
     return start > 0 ? names.slice(0, start + Number(['main', '<module>'].includes(names[start]))) : names;
@@ -40,18 +42,25 @@ function isUnder(path, stack) {
     return at === path.length;
 }
 
-/* The pairs of the range whose stack of the shown kind is under the path; without a path, matches the search. */
+/* The chains of the range, with their ends, whose stack of the shown kind is under the path; without a path, matches the search. */
 function pairsNow(path) {
-    const kind = kindNow(), {own} = PARTNERS[state.kind];
-    const [first, last] = kind.ticksWithin(state.from, state.to);
-    const ticks = kind.ticks.slice(first, last).filter(t => state.process < 0 || t.process === state.process);
-    const search = path.length ? null : searchNow(), found = search ? keptNodes(model, search) : null;
-    return sumPairs(ticks.flatMap(t => t.pairs)).filter(pair => {
-        const names = namesOfNode(pair[own]);
+    const chain = model.kinds.get('chain'), {own} = PARTNERS[state.kind];
+    if (!chain)
+        return [];
+    const sums = type => folds.self({...queryNow(), kind: 'chain', type: chain.types.findIndex(t => t.type === type), mode: 'sum', fold: false, passes: passesNow('chain')});
+    const n = sums('contentions'), ns = sums('delay');
+    const search = path.length ? null : searchNow(), pairs = [];
+    for (let node = 1; node < ns.length; node++) {
+        const ends = ns[node] ? endsOfNode(node) : null;
+        if (!ends)
+            continue;
+        const names = ends[own].map(f => f.name);
         if (state.invert && !state.focus)
             names.reverse();
-        return path.length ? isUnder(path, names) : !found || found[pair[own]];
-    });
+        if (path.length ? isUnder(path, names) : !search || ends[own].some(f => search.test(f)))
+            pairs.push({...ends, n: n[node], ns: ns[node]});
+    }
+    return pairs;
 }
 
 /* path: the names from the root of the graph to the frame that was clicked. */
@@ -63,9 +72,7 @@ function drawPairs(path) {
         return;
     byId('pairs').hidden = !pairs.length;
     if (!pairs.length)
-        return void (byId('pairsTitle').textContent = kindNow().ticks.some(t => t.pairs.length) ?
-            `${of.title}: not known; each profile has the 64 pairs of a waiter and a holder with the most time` :
-            `${of.title}: not known; these profiles have no pairs of a waiter and a holder`);
+        return void (byId('pairsTitle').textContent = `${of.title}: not known; ${model.kinds.has('chain') ? 'no chain has this stack' : 'there are no profiles of the kind chain'}`);
     const sums = new Map();
     for (const pair of pairs) {
         const stack = briefStack(pair[of.other]);

@@ -13,11 +13,10 @@ from random_profile import HEAP, chunk, number, varint
 DELTAPROF = sys.argv.pop(1)
 
 
-def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None, pairs=()):
+def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that was named by a language's runtime. pairs: [(unlocks, ns, the waiter's frames, the holder's)]. comment: a text or
-    a list of texts."""
+    NAME@FILE is a frame that was named by a language's runtime. comment: a text or a list of texts."""
     strings, functions, frames, out = {'': 0}, {}, {}, b''
 
     def string(text):
@@ -33,7 +32,6 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         some = b''.join(chunk(3, number(1, string(k)) + (number(2, string(v)) if isinstance(v, str) else number(3, v)))
                         for k, v in (labels[0] if labels else {}).items())
         out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
-    pairs = [(n, ns, [position(frames, (f,)) for f in waiter], [position(frames, (f,)) for f in holder]) for n, ns, waiter, holder in pairs]
     for i, frame in enumerate(frames, 1):
         lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
         of_runtime = not isinstance(frame, int) and '@' in frame[0]
@@ -46,10 +44,12 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         out += chunk(3, number(1, 2) + number(2, 0) + number(3, 0x1000) + number(5, string('[anon]')))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
     out += b''.join(number(13, string(c)) for c in ([comment] if isinstance(comment, str) else comment or []))
-    for n, ns, waiter, holder in pairs:
-        out += number(13, string('#pair n=%d ns=%d waiter=%s holder=%s locations=%d' % (
-            n, ns, ','.join(map(str, waiter)), ','.join(map(str, holder)), len(frames))))
     return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
+
+
+def chain(n, ns, waiter, holder, **labels):
+    """A row of a chain profile: n unlocks, ns, and two stacks, each leaf first; the holder may be ['[hand-over]']."""
+    return [*(holder if holder == ['[hand-over]'] else [*holder[::-1], '[held by]']), *waiter], [n, ns], labels
 
 
 class Case(unittest.TestCase):

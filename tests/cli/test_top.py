@@ -13,7 +13,7 @@ import subprocess
 import termios
 import unittest
 
-from by_hand import DELTAPROF, TopCase, profile
+from by_hand import DELTAPROF, TopCase, chain, profile
 from random_profile import HEAP, MUTEX, chunk, number, parse
 
 
@@ -115,7 +115,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     def test_stacks_of_waits_are_cut_on_a_narrow_terminal(self):
         stack = [f'function_number_{i}' for i in range(20)]
-        path = self.file('p', [(['f'], [1, 1])], MUTEX, pairs=[(1, 5, stack, stack[::-1])])
+        path = self.file('a.1.0001.chain.pb.gz', [chain(1, 5, stack, stack[::-1])], MUTEX)
         for columns in (20, 40, 58, 59, 200):
             lines = self.on_a_terminal(columns, 'waits', path)
             self.assertEqual(len(lines), 3)

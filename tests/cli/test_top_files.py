@@ -199,7 +199,7 @@ class TopFiles(TopCase):
             self.assertEqual(self.names('--type', 'delay', path), {'w': ('9ns', '9ns')})
             self.assertEqual(self.names('--kind', 'mutex', path), {'h': ('9ns', '9ns')})
         self.run_it('top', '--kind', 'events', self.dir.name, status=1)
-        self.assertEqual(self.error, 'deltaprof top: no events profile among the files; there are: heap, block, mutex\n')
+        self.assertEqual(self.error, f'deltaprof top: {self.dir.name}: no events profile; there are: heap, block, mutex\n')
         os.mkdir(self.dir.name + '/none')
         self.run_it('top', self.dir.name + '/none', status=1)
         self.assertIn('/none: no profile in this directory', self.error)
@@ -217,7 +217,7 @@ class TopFiles(TopCase):
             self.assertEqual(self.in_use('--kind', 'heap', *order), {'f': '7B'})
         self.assertEqual(self.in_use('--kind', 'heap', heap), {'f': '7B'})
         self.run_it('top', '--kind', 'heap', lock, status=1)
-        self.assertEqual(self.error, 'deltaprof top: no heap profile among the files; there are: lock\n')
+        self.assertEqual(self.error, f'deltaprof top: {lock}: no heap profile; there are: lock\n')
 
     def test_at_chooses_the_files_of_that_time(self):
         def one(name, inuse, time, **more):

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import unittest
 
+import by_hand
 from by_hand import DELTAPROF, Case, profile
 from random_profile import HEAP, MUTEX, chunk, number
 
@@ -35,9 +36,10 @@ class Verbs(Case):
                         (['malloc', 'inherit', 'main'], [0, 0, 1, 50 * i], {'fork': 'inherited'})]
                 self.file(f'd/server.{pid}.{i:04}.heap.pb.gz', rows, HEAP, 10**18 + (start + 15 * i) * 10**9, 15 * 10**9,
                           comment='#RssTotal=%d' % (10**6 * i))
-                pairs = [(i, 1000 * i, ['std::mutex::lock()', 'own_lock', LONG, 'main'], ['own_unlock', 'hold']), (1, 10, ['other'], ['idle'])]
-                self.file(f'd/server.{pid}.{i:04}.block.pb.gz', [(['own_lock', LONG, 'main'], [1, 1000 * i], {'lock': 'mutex'})], MUTEX,
-                          10**18 + (start + 15 * i) * 10**9, 15 * 10**9, pairs=pairs)
+                chains = [by_hand.chain(i, 1000 * i, ['std::mutex::lock()', 'own_lock', LONG, 'main'], ['own_unlock', 'hold'], thread='io'),
+                          by_hand.chain(1, 10, ['other'], ['idle'])]
+                for kind, rows in ('block', [(['own_lock', LONG, 'main'], [1, 1000 * i], {'lock': 'mutex'})]), ('chain', chains):
+                    self.file(f'd/server.{pid}.{i:04}.{kind}.pb.gz', rows, MUTEX, 10**18 + (start + 15 * i) * 10**9, 15 * 10**9)
         return self.dir.name + '/d'
 
     def outcome(self, *arguments):
@@ -57,8 +59,6 @@ class Verbs(Case):
             self.assertIn(plain[0], (0, 1), plain)
             self.assertTrue(plain[1], (verb, plain))
             for option in options:
-                if option[0] == '--kind' and verb == 'waits':
-                    option = ['--kind', 'mutex']
                 if option[0] in ('--at', '--inherited') and rest[-1] == new:
                     continue  # the one file of each side is that of any time, and of one process
                 if option[0] == '--type' and verb == 'check':
@@ -130,16 +130,17 @@ class Verbs(Case):
             return [(['f', 'main'], values, labels)]
         for i in (1, 3):
             self.file(f'd/a.1.{i:04}.heap.pb.gz', row([1, 10, 1, 10]), time_ns=10**18 + i, comment='#RssTotal=5000')
-            self.file(f'd/a.1.{i:04}.block.pb.gz', row([1, 10]), MUTEX, time_ns=10**18 + i, pairs=[(1, 10, ['f'], ['g'])])
+            self.file(f'd/a.1.{i:04}.block.pb.gz', row([1, 10]), MUTEX, time_ns=10**18 + i)
+            self.file(f'd/a.1.{i:04}.chain.pb.gz', [by_hand.chain(1, 10, ['f'], ['g'])], MUTEX, time_ns=10**18 + i)
             self.file(f'd/a.1.{i:04}.events.pb.gz', row([1, 10, 0, 0], end_timestamp_ns=10**18 + i), EVENTS, time_ns=10**18)
         bad = []
         for i, data in (2, b'no profile'), (4, profile(row([1, 1]), MUTEX)[:-9]):
-            bad += [self.file(f'd/a.1.{i:04}.{kind}.pb.gz', data) for kind in ('heap', 'block', 'events')]
+            bad += [self.file(f'd/a.1.{i:04}.{kind}.pb.gz', data) for kind in ('heap', 'block', 'events', 'chain')]
         inside = chunk(1, number(1, 1) + number(2, 1)) + chunk(2, chunk(1, b'\7') + chunk(2, b'\1')) + chunk(6, b'') + chunk(6, b'x')
-        bad += [self.file(f'd/b.2.0001.{kind}.pb.gz', gzip.compress(inside)) for kind in ('heap', 'block', 'events')]
+        bad += [self.file(f'd/b.2.0001.{kind}.pb.gz', gzip.compress(inside)) for kind in ('heap', 'block', 'events', 'chain')]
         out, d = self.dir.name + '/out', self.dir.name + '/d'
-        for kinds, arguments in (('heap', ['merge', d, '-o', out]), ('block', ['merge', '--kind', 'block', d, '-o', out]), ('block', ['waits', d]),
-                                 ('heap', ['rss', d]), ('heap events', ['timeline', d, '-o', out, '--to', 'perfetto']), ('heap block', ['view', d, '-o', out])):
+        for kinds, arguments in (('heap', ['merge', d, '-o', out]), ('block', ['merge', '--kind', 'block', d, '-o', out]), ('chain', ['waits', d]),
+                                 ('heap', ['rss', d]), ('heap events', ['timeline', d, '-o', out, '--to', 'perfetto']), ('heap block chain', ['view', d, '-o', out])):
             with self.subTest(arguments):
                 status, text, error = self.outcome(*arguments)
                 lines = error.decode().splitlines()
@@ -210,7 +211,7 @@ class Verbs(Case):
     def test_waits_of_a_directory_without_lock_profiles_says_so(self):
         self.file('d/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
         self.run_it('waits', self.dir.name + '/d', status=1)
-        self.assertEqual(self.error, f'deltaprof waits: {self.dir.name}/d: no lock profile; deltaprof run writes some when threads wait for locks\n')
+        self.assertEqual(self.error, f'deltaprof waits: {self.dir.name}/d: no chain profile; there are: heap (deltaprof run writes some when threads wait for locks)\n')
 
 
 if __name__ == '__main__':

@@ -77,7 +77,6 @@ class Pack:
             node += self.signed()
             labels = self.label_sets[self.number()]
             rows.append((self.nodes[node], labels, [self.signed() for _ in types]))
-        self.many(lambda: [self.number() for _ in range(4)])  # pairs of stacks that waited and held
         return {'process': process, 'end': self.end, 'duration': duration, 'period': period, 'rss': rss, 'anon': anon, 'error': error, 'parts': parts, 'marks': marks, 'comments': comments, 'rows': rows}
 
     def sums(self, kind, last=None, process=None):

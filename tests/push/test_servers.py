@@ -24,6 +24,7 @@ from pushing import NAMES, Pushing
 from servers import Collector, Parca, Pyroscope, free_ports
 from test_beside import pushers
 
+SCRAPED = 'heap', 'mutex', 'block'  # the kinds in the examples
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../examples')
 if not (Pyroscope.binary() or Parca.binary() or Collector.binary()):
     print('skipped: no server is named')
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
 
 
 class Servers(Pushing):
-    def of_files(self, named=NAMES.get, labels=lambda labels: labels, kinds=('heap', 'mutex', 'block'), frame=None, without=()):
+    def of_files(self, named=NAMES.get, labels=lambda labels: labels, kinds=tuple(NAMES), frame=None, without=()):
         """{(kind, type, labels): sum} over the files, as a server counts them."""
         out = collections.Counter()
         for kind in kinds:
@@ -168,7 +169,7 @@ class Servers(Pushing):
 
                 def done():
                     got = {k: v for k, v in server.sums_of('work').items() if k[1] in ('alloc_space', 'alloc_objects', 'contentions', 'delay')}
-                    files = self.of_files(labels=lambda labels: dict(labels).get('lock', ''), frame='work')
+                    files = self.of_files(labels=lambda labels: dict(labels).get('lock', ''), frame='work', kinds=SCRAPED)
                     expected.clear()
                     for (kind, name, lock), value in files.items():
                         if name.startswith('alloc') or lock in jobs[0]['params']['lock']:
@@ -184,7 +185,7 @@ class Servers(Pushing):
         with Collector(self.scratch.name + '/server') as server:
             self.run_locks('-o', 'events=on,push=' + server.url('otlp'))
             self.wait_until(lambda: not pushers(self.dir))
-            self.eventually(lambda: server.sums('shop'), self.of_files(str, kinds=('heap', 'mutex', 'block', 'events')))
+            self.eventually(lambda: server.sums('shop'), self.of_files(str, kinds=(*NAMES, 'events')))
 
     @unittest.skipUnless(Collector.binary(), 'no collector')
     def test_collector_takes_plain_pprof(self):
@@ -192,7 +193,7 @@ class Servers(Pushing):
             self.run_locks('-o', 'events=on,push=' + server.url('pprof'))
             self.wait_until(lambda: not pushers(self.dir))
             files = collections.Counter()
-            for (_, name, labels), value in self.of_files(str, kinds=('heap', 'mutex', 'block', 'events')).items():
+            for (_, name, labels), value in self.of_files(str, kinds=(*NAMES, 'events')).items():
                 files[name, labels] += value
             self.eventually(server.sums_of_plain, files)
 
@@ -214,7 +215,7 @@ class Servers(Pushing):
 
                 def done():
                     files = collections.Counter()
-                    for (_, name, labels), value in self.of_files(frame='work').items():
+                    for (_, name, labels), value in self.of_files(frame='work', kinds=SCRAPED).items():
                         files[name, labels] += value
                     got = server.sums_of_plain(frame='work')
                     flows = [{k: v for k, v in sums.items() if not k[0].startswith('inuse')} for sums in (got, files)]

@@ -178,8 +178,6 @@ class Check:
         self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
-        pairs = [reader.PAIR.fullmatch(c) for c in p.comments if c.startswith('#pair')]
-        self.want(all(pairs) and all(int(pair[2]) > 0 and int(pair[5]) == len(self.m.location) for pair in pairs), 'a broken pair')
         self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')
 
     def dense(self):
@@ -273,7 +271,7 @@ class Check:
                     elf is not None and elf.is_trampoline(l.address - m.memory_start + m.file_offset))
 
         trampolines = {i for i, l in locations.items() if trampoline(l)}
-        stacks = [s.location_id for s in self.m.sample] + self.pair_stacks()
+        stacks = self.stacks()
         exempt = trampolines | {l for stack in stacks for leafward, l in zip(stack, stack[1:]) if leafward in trampolines}
         def offset(l):
             m = mappings[l.mapping_id]
@@ -320,13 +318,18 @@ class Check:
             seen.add(key)
         self.want(not texts & numbers, 'labels that are text and number:', texts & numbers)
 
-    def pair_stacks(self):
-        """The stacks of waiters and holders in the #pair comments: lists of location ids."""
-        return [[int(l) for l in stack.split(',')] for pair in filter(None, map(reader.PAIR.fullmatch, self.p.comments)) for stack in pair.group(3, 4)]
+    def stacks(self):
+        """The stacks of the samples, leaf first, as lists of location ids; of a chain, the waiter's and the holder's."""
+        names = {f.id: self.s[f.name] for f in self.m.function}
+        marks = {names[l.line[0].function_id]: l.id for l in self.m.location if len(l.line) == 1 and names[l.line[0].function_id] in (reader.HELD_BY, reader.HAND_OVER)}
+        towers = [list(s.location_id) for s in self.m.sample]
+        if self.p.kind != 'chain' and 'Type: chain' not in ' '.join(self.p.comments):
+            return towers
+        return [end for tower in towers for end in reader.split(tower, marks.get(reader.HELD_BY), marks.get(reader.HAND_OVER)) or [tower]]
 
     def unused(self):
         m = self.m
-        locations = {l for stack in [s.location_id for s in m.sample] + self.pair_stacks() for l in stack}
+        locations = {l for s in m.sample for l in s.location_id}
         functions = {line.function_id for l in m.location for line in l.line}
         mappings = {l.mapping_id for l in m.location} | {1}
         strings = {0, m.default_sample_type, m.period_type.type, m.period_type.unit, *m.comment}

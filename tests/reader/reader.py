@@ -27,8 +27,18 @@ except ImportError as error:  # protoc or python3-protobuf is not installed: the
 Frame = collections.namedtuple('Frame', 'function address mapping file line')
 Sample = collections.namedtuple('Sample', 'frames names labels values')
 Pair = collections.namedtuple('Pair', 'n ns waiter holder')
-PAIR = re.compile(r'#pair n=(\d+) ns=(\d+) waiter=([\d,]+) holder=([\d,]+) locations=(\d+)')
-NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|cpu|events)\.pb\.gz$')
+HELD_BY, HAND_OVER = '[held by]', '[hand-over]'  # between the waiter's and the holder's frames of a chain; the latter is a holder without a stack
+NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|chain|cpu|events)\.pb\.gz$')
+
+
+def split(tower, held_by=HELD_BY, hand_over=HAND_OVER):
+    """(the waiter's stack, the holder's), each leaf first, of a chain's stack; None where it has no mark between them."""
+    for at, name in enumerate(tower):
+        if name == held_by:
+            return tower[at + 1:], tower[:at][::-1]
+        if name == hand_over:
+            return tower[at + 1:], tower[:at + 1]
+    return None
 
 
 class Profile:
@@ -74,14 +84,8 @@ class Profile:
 
     @functools.cached_property
     def pairs(self):
-        """[Pair] of the comments: n unlocks, ns, and the names of the waiter's and the holder's stack, leaf first."""
-        s = self.message.string_table
-        functions = {f.id: s[f.name] for f in self.message.function}
-        names = {l.id: [functions[line.function_id] for line in l.line] or ['0x%x' % l.address] for l in self.message.location}
-        found = [m for c in self.comments if c.startswith('#pair ') for m in [PAIR.fullmatch(c)]]
-        assert all(int(m[5]) == len(names) for m in found), 'pairs of other locations'
-        stack = lambda ids: tuple(n for i in ids.split(',') for n in names[int(i)])
-        return [Pair(int(m[1]), int(m[2]), stack(m[3]), stack(m[4])) for m in found]
+        """[Pair] of a chain profile: n unlocks, ns, and the names of the waiter's and the holder's stack, leaf first. [overflow] is none."""
+        return [Pair(sample.values['contentions'], sample.values['delay'], *ends) for sample in self.samples for ends in [split(sample.names)] if ends]
 
     def total(self, type):
         """The sum of one type over all samples."""

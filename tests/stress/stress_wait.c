@@ -9,7 +9,7 @@
 #include "host/table/labels.h"
 #include "host/api/recording.h"
 #include "host/heap/live_blocks.h"
-#include "host/locks/pair_table.h"
+#include "host/locks/chain.h"
 #include "host/table/table.h"
 #include "stress.h"
 #include "../support/deadline.h"
@@ -114,11 +114,19 @@ static unsigned lock_of(unsigned kind, dp_record_id id)
     return dp_labels_lock(dp_table_record(kind, id)->labels);
 }
 
-static void read_pair(unsigned i)
+/* A chain that has time is complete. Returns its holder. */
+static dp_record_id check_chain(dp_record_id id)
 {
-    struct dp_pair pair;
-    if (dp_pairs_read(i, &pair))
-        CHECK(pair.n > 0 && pair.ns >= 0 && lock_of(DP_KIND_BLOCK, pair.waiter) == lock_of(DP_KIND_MUTEX, pair.holder));
+    struct dp_counts counts;
+    struct dp_chain chain;
+    dp_table_read(DP_KIND_CHAIN, id, &counts);
+    if (!(counts.n | counts.v))
+        return 0;
+    CHECK(dp_chain_of(dp_table_record(DP_KIND_CHAIN, id), &chain));
+    CHECK(lock_of(DP_KIND_CHAIN, id) == lock_of(DP_KIND_MUTEX, chain.holder));
+    if (chain.waiter != DP_CHAIN_UNKNOWN)
+        CHECK(lock_of(DP_KIND_BLOCK, chain.waiter) == lock_of(DP_KIND_MUTEX, chain.holder));
+    return chain.holder;
 }
 
 static void turn(uint64_t *random)
@@ -138,7 +146,7 @@ static void turn(uint64_t *random)
     if (r % 128 == 1)
         wait_without_holder(DELTAPROF_LOCK_COND + (unsigned)(r >> 40) % 5);
     if (r % 16 == 3)
-        read_pair((unsigned)(r >> 40) % DP_PAIRS_MOST);
+        check_chain(1 + (dp_record_id)(r >> 40) % dp_table_count(DP_KIND_CHAIN) % (dp_table_most(DP_KIND_CHAIN) - 1));
     if (r % 64 == 0) { /* the other kind of hook */
         deltaprof_alloc(0, &random, r % 1000 + 1);
         deltaprof_free(0, &random);
@@ -165,21 +173,25 @@ static void pay(void)
     }
 }
 
-/* How many pairs there are. */
-static unsigned check_pairs(void)
+/* The chains of each holder have its time. Returns the number of chains with a waiter. */
+static unsigned check_chains(void)
 {
     unsigned n = 0;
     for (dp_record_id id = 1; id < dp_table_count(DP_KIND_MUTEX); id++) {
         int64_t sum = 0;
         struct dp_counts counts;
         dp_table_read(DP_KIND_MUTEX, id, &counts);
-        for (unsigned i = 0; i < DP_PAIRS_MOST; i++) {
-            struct dp_pair pair;
-            bool is_of = dp_pairs_read(i, &pair) && pair.holder == id;
-            sum += is_of ? pair.ns : 0;
-            n += is_of;
+        for (dp_record_id other = 1; other < dp_table_count(DP_KIND_CHAIN); other++) {
+            struct dp_counts part;
+            struct dp_chain chain;
+            if (check_chain(other) != id)
+                continue;
+            dp_table_read(DP_KIND_CHAIN, other, &part);
+            dp_chain_of(dp_table_record(DP_KIND_CHAIN, other), &chain);
+            sum += part.v;
+            n += chain.waiter != DP_CHAIN_UNKNOWN;
         }
-        CHECK(sum <= counts.v, "%lld of %lld", (long long)sum, (long long)counts.v);
+        CHECK(sum == counts.v, "%lld of %lld", (long long)sum, (long long)counts.v);
     }
     return n;
 }
@@ -191,7 +203,7 @@ static void balance(unsigned n_threads)
         int64_t mutex = total(DP_KIND_MUTEX, label), block = total(DP_KIND_BLOCK, label);
         printf("%u threads, label %u: mutex %lld ns, block %lld ns\n", n_threads, label, (long long)mutex,
                (long long)block);
-        CHECK(mutex == block);
+        CHECK(mutex == block && mutex == total(DP_KIND_CHAIN, label));
     }
     for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
         CHECK(!deltaprof_lock_filter[set]);
@@ -220,8 +232,8 @@ int main(void)
         CHECK(total(DP_KIND_BLOCK, label) > 0);
     for (unsigned label = DELTAPROF_LOCK_COND; label <= DELTAPROF_LOCK_JOIN; label++)
         CHECK(total(DP_KIND_MUTEX, label) == 0);
-    unsigned n_pairs = check_pairs();
-    CHECK(n_pairs >= 3);
-    printf("%lld turns, %u pairs\n", (long long)atomic_load(&turns), n_pairs);
+    unsigned n_chains = check_chains();
+    CHECK(n_chains >= 3);
+    printf("%lld turns, %u chains\n", (long long)atomic_load(&turns), n_chains);
     return 0;
 }

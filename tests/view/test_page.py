@@ -7,6 +7,7 @@ import base64
 import os
 import unittest
 
+from by_hand import chain
 from page_case import SECOND, START, PageCase
 from random_profile import HEAP, MUTEX
 
@@ -120,12 +121,13 @@ class Page(PageCase):
         holders = {name: ['pthread_mutex_unlock', name, 'main'] for name in ('checkpoint', 'sweep')}
         for n in range(1, 5):
             when = (START + 10 * (n - 1)) * SECOND
-            pairs = [(n, n * 10**6, waiters['serve'], holders['checkpoint']), (1, 3 * 10**5, waiters['reply'], holders['checkpoint']),
-                     (2, 10**5, waiters['reply'], holders['sweep'])]
+            chains = [chain(n, n * 10**6, waiters['serve'], holders['checkpoint'], lock='mutex'), chain(1, 3 * 10**5, waiters['reply'], holders['checkpoint'], lock='mutex'),
+                      chain(2, 10**5, waiters['reply'], holders['sweep'], lock='mutex')]
+            self.file(f'pairs/server.7.{n:04}.chain.pb.gz', chains, MUTEX, when, 10 * SECOND)
             self.file(f'pairs/server.7.{n:04}.block.pb.gz', [(waiters['serve'], [n, n * 10**6], {'lock': 'mutex'}), (waiters['reply'], [3, 4 * 10**5], {'lock': 'mutex'})],
-                      MUTEX, when, 10 * SECOND, pairs=pairs)
+                      MUTEX, when, 10 * SECOND)
             self.file(f'pairs/server.7.{n:04}.mutex.pb.gz', [(holders['checkpoint'], [n + 1, n * 10**6 + 3 * 10**5], {'lock': 'mutex'}), (holders['sweep'], [2, 10**5], {'lock': 'mutex'})],
-                      MUTEX, when, 10 * SECOND, pairs=pairs)
+                      MUTEX, when, 10 * SECOND)
         return os.path.join(self.dir.name, 'pairs')
 
     def partners(self):
@@ -172,7 +174,8 @@ class Page(PageCase):
     def test_a_hand_over_says_who_waited_or_why_that_is_not_known(self):
         waiter, over = ['await_lock', 'serve', 'main'], ['[hand-over]']
         rows = [(over, [2, 500], {'lock': 'mutex'}), (['pthread_mutex_unlock', 'checkpoint', 'main'], [2, 900], {'lock': 'mutex'})]
-        self.file('over/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND, pairs=[(2, 500000, waiter, over)])
+        self.file('over/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND)
+        self.file('over/server.7.0001.chain.pb.gz', [chain(2, 500000, waiter, over, lock='mutex')], MUTEX, START * SECOND, 10 * SECOND)
         self.show(os.path.join(self.dir.name, 'over'), fragment='#v=locks')
         self.click_row('#holders', '[hand-over]')
         self.assertEqual(self.partners(), ('who waited', {'serve': [500, 2]}))
@@ -185,20 +188,20 @@ class Page(PageCase):
         width = self.browser.js('return document.getElementById("flame").clientWidth')
         self.assertEqual(self.box_at(5, 27)[0], 'main')
         self.browser.pointer('#flame', (5, 27), (5, 27), button=True)
-        self.assertIn('not known; each profile has the 64 pairs', self.browser.text('#pairsTitle'))
+        self.assertIn('not known; no chain has this stack', self.browser.text('#pairsTitle'))
         self.assertFalse(self.browser.js('return document.getElementById("pairsBox").hidden'))
         self.file('none/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND)
         self.show(os.path.join(self.dir.name, 'none'))
         self.browser.pointer('#flame', (width - 5, 27), (width - 5, 27), button=True)
-        self.assertIn('these profiles have no pairs', self.browser.text('#pairsTitle'))
+        self.assertIn('there are no profiles of the kind chain', self.browser.text('#pairsTitle'))
 
     def test_dropped_files_have_their_pairs(self):
         self.show(self.server())
         self.browser.click('#kinds [data-value=block]')
         self.assertTrue(self.browser.js('return document.getElementById("pairsBox").hidden'))
-        with open(os.path.join(self.pairs(), 'server.7.0003.block.pb.gz'), 'rb') as f:
+        with open(os.path.join(self.pairs(), 'server.7.0003.chain.pb.gz'), 'rb') as f:
             data = base64.b64encode(f.read()).decode()
-        self.browser.js('const t = new DataTransfer(); t.items.add(new File([Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0))], "server.9.0001.block.pb.gz"));'
+        self.browser.js('const t = new DataTransfer(); t.items.add(new File([Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0))], "server.9.0001.chain.pb.gz"));'
                         'window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', data)
         self.browser.wait(lambda: not self.browser.js('return document.getElementById("pairsBox").hidden'))
         self.assertEqual(self.partners(), ('held by', {'checkpoint': [3300, 4], 'sweep': [100, 2]}))

@@ -238,8 +238,7 @@ class Flames(PageCase):
         found = self.browser.js("const KINDS = [{levels: ['inuse_space']}];" + code + """
             const kind = new Kind('heap', [{type: 'alloc_space', unit: 'bytes'}, {type: 'inuse_space', unit: 'bytes'}]);
             for (let t = 0; t < 2001; t++) {
-                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null,
-                                 pairs: [{waiter: 1, holder: 2 + t % 4, n: 1, ns: t}]});
+                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null});
                 for (let node = 1; node < 6; node++)
                     kind.addRow(node, node % 2, [t + node, t % 2 ? -node : node + 1]);
             }
@@ -252,8 +251,7 @@ class Flames(PageCase):
                 }
                 return by;
             };
-            const pairs = () => sumPairs(kind.ticks.flatMap(t => t.pairs)).map(p => [p.holder, p.n, p.ns]);
-            const all = () => [...[200, 9000, 15000, 20010].map(sums), pairs()];
+            const all = () => [200, 9000, 15000, 20010].map(sums);
             const before = [all(), kind.nRows, kind.ticks.length];
             kind.joinOldest();
             return [...before, all(), kind.nRows, kind.ticks.length, kind.ticks[0].start, kind.ticks[0].end, kind.ticks.every((t, i) => kind.rowsOfTicks(i, i + 1)[1] - t.firstRow === 5)];

@@ -78,6 +78,7 @@ pub enum Kind {
     Mutex = 1,
     Block = 2,
     Cpu = 3,
+    Chain = 4,
 }
 
 /// A consumer of one kind of profile, with its own baseline: each write has the events since the last one that succeeded.

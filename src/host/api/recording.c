@@ -27,7 +27,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define REPORT_BYTES ((size_t)5 << 18)
+#define REPORT_BYTES (((size_t)1 << 20) + DP_KIND_DELTAS * ((size_t)64 << 10)) /* each kind has a consumer */
 
 int dp_record_init(const struct dp_config *conf)
 {

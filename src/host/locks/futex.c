@@ -116,7 +116,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
     dp_waiting_entered(wait->waiting, wait->slot, wait->listed);
     if (taken.ns)
-        pay(&taken, DP_FRAME_UNKNOWN_HOLDER, 0);
+        pay(&taken, DP_FRAME_UNKNOWN_HOLDER, DP_CHAIN_UNKNOWN);
 }
 
 /*
@@ -196,8 +196,10 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
         int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
-        dp_record_id id = dp_event_record(
-            DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns);
+        dp_record_id id;
+        if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns,
+                                    &id))
+            continue;
         dp_last_unlock_note(wake->word, id);
         dp_pairing_note(&wake->pairing, i, id, n, ns);
     }

@@ -172,8 +172,8 @@ unsigned dp_futex_lock_of(unsigned kind, const struct dp_record *record, bool *s
     *shown = true;
     if (!dp_labels_is_futex(record->labels))
         return dp_labels_lock(record->labels);
-    return locks[kind == DP_KIND_MUTEX ? kind_of_class(dp_labels_futex_class(record->labels), shown)
-                                       : decide(dp_table_frames(record), record->depth, &by)];
+    return locks[kind == DP_KIND_BLOCK ? decide(dp_table_frames(record), record->depth, &by)
+                                       : kind_of_class(dp_labels_futex_class(record->labels), shown)];
 }
 
 dp_record_id dp_futex_next_undecided(unsigned *class)

@@ -10,6 +10,7 @@
 
 #include "base/glob.h"
 #include "config/lock_kinds.h"
+#include "host/locks/chain.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/symbols/called.h"
@@ -204,8 +205,16 @@ void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_
         learn_stack(&asker, dp_table_record(DP_KIND_BLOCK, id));
     for (size_t i = 0; rows && i < rows->n; i++) {
         const struct dp_record *record = dp_table_record(kind, rows->at[i].id);
-        if (dp_labels_is_futex(record->labels))
+        struct dp_chain chain;
+        if (!dp_labels_is_futex(record->labels))
+            continue;
+        if (kind != DP_KIND_CHAIN) {
             learn_stack(&asker, record);
+        } else if (dp_chain_of(record, &chain)) {
+            learn_stack(&asker, dp_table_record(DP_KIND_MUTEX, chain.holder));
+            if (chain.waiter != DP_CHAIN_UNKNOWN)
+                learn_stack(&asker, dp_table_record(DP_KIND_BLOCK, chain.waiter));
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 #include "host/locks/lock_rows.h"
 
 #include "base/hash.h"
+#include "host/locks/chain.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/lock_names.h"
@@ -21,39 +22,72 @@
 
 #include <string.h>
 
-/* What a profile shows of a record. */
+/* What a profile shows of a stack. */
 struct shown {
     const dp_frame_id *frames;
     dp_frame_id called; /* stands before them; 0: none */
-    uint32_t depth, lock, set, cut;
+    uint32_t depth, cut;
 };
 
-static struct shown shown_of(unsigned kind, const struct dp_row *row)
+static struct shown shown_of(unsigned kind, const struct dp_record *record)
 {
-    const struct dp_record *record = dp_table_record(kind, row->id);
     unsigned inside;
     dp_frame_id called = dp_table_frame_called(kind, record, &inside);
-    bool shown;
     return (struct shown){.frames = dp_table_frames(record) + inside,
                           .called = record->depth - inside < DP_STACK_MAX ? called : 0,
                           .depth = record->depth - inside,
-                          .lock = dp_futex_lock_of(kind, record, &shown),
-                          .set = dp_labels_of_set(record->labels),
                           .cut = record->cut};
+}
+
+/* The stacks of a row: one, or of a chain the holder's and, where it is known, the waiter's. Returns their number. */
+static unsigned stacks_of(unsigned kind, const struct dp_row *row, struct shown stacks[2])
+{
+    const struct dp_record *record = dp_table_record(kind, row->id);
+    struct dp_chain chain;
+    if (kind != DP_KIND_CHAIN || !dp_chain_of(record, &chain)) {
+        stacks[0] = shown_of(kind, record);
+        return 1;
+    }
+    stacks[0] = shown_of(DP_KIND_MUTEX, dp_table_record(DP_KIND_MUTEX, chain.holder));
+    if (chain.waiter == DP_CHAIN_UNKNOWN)
+        return 1;
+    stacks[1] = shown_of(DP_KIND_BLOCK, dp_table_record(DP_KIND_BLOCK, chain.waiter));
+    return 2;
+}
+
+/* The labels that a profile shows of a row, as one number. */
+static uint64_t labels_of(unsigned kind, const struct dp_row *row)
+{
+    const struct dp_record *record = dp_table_record(kind, row->id);
+    bool shown;
+    return (uint64_t)dp_labels_of_set(record->labels) << 32 | dp_futex_lock_of(kind, record, &shown);
 }
 
 static int64_t hash_of(unsigned kind, const struct dp_row *row)
 {
-    struct shown s = shown_of(kind, row);
-    uint64_t seed = dp_hash_mix(s.called) ^ ((uint64_t)s.set << 32 | s.lock << 1 | s.cut);
-    return (int64_t)dp_hash_bytes(s.frames, s.depth * sizeof *s.frames, seed);
+    struct shown stacks[2];
+    unsigned n = stacks_of(kind, row, stacks);
+    uint64_t hash = labels_of(kind, row);
+    for (unsigned i = 0; i < n; i++) {
+        const struct shown *s = &stacks[i];
+        uint64_t seed = dp_hash_mix(s->called) ^ dp_hash_mix(hash << 1 | s->cut);
+        hash = dp_hash_bytes(s->frames, s->depth * sizeof *s->frames, seed);
+    }
+    return (int64_t)hash;
+}
+
+static bool is_same(const struct shown *x, const struct shown *y)
+{
+    return x->called == y->called && x->depth == y->depth && x->cut == y->cut &&
+           !memcmp(x->frames, y->frames, x->depth * sizeof *x->frames);
 }
 
 static bool looks_like(unsigned kind, const struct dp_row *a, const struct dp_row *b)
 {
-    struct shown x = shown_of(kind, a), y = shown_of(kind, b);
-    return x.lock == y.lock && x.called == y.called && x.depth == y.depth && x.set == y.set && x.cut == y.cut &&
-           !memcmp(x.frames, y.frames, x.depth * sizeof *x.frames);
+    struct shown x[2], y[2];
+    unsigned n = stacks_of(kind, a, x);
+    return stacks_of(kind, b, y) == n && labels_of(kind, a) == labels_of(kind, b) && is_same(&x[0], &y[0]) &&
+           (n == 1 || is_same(&x[1], &y[1]));
 }
 
 /* By the hash, which stands in a value that profiles of locks have no use for. */
@@ -89,8 +123,9 @@ struct leaves {
 
 static uint64_t *leaf_bit(struct leaves *leaves, unsigned kind, const struct dp_row *row, uint64_t *bit)
 {
-    const struct dp_record *record = dp_table_record(kind, row->id);
-    uint64_t at = dp_hash_mix(dp_table_frames(record)[dp_lock_frames_inside(record)]) % LEAF_BITS;
+    struct shown stacks[2];
+    stacks_of(kind, row, stacks);
+    uint64_t at = dp_hash_mix(stacks[0].frames[0]) % LEAF_BITS;
     *bit = (uint64_t)1 << at % 64;
     return &leaves->bits[at / 64];
 }

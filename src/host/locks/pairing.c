@@ -5,7 +5,7 @@
  */
 #include "host/locks/pairing.h"
 
-#include "host/locks/pair_table.h"
+#include "host/locks/chain.h"
 
 #define GROUP_SHIFT 28
 #define WEIGHT_MOST ((1u << GROUP_SHIFT) - 1)
@@ -42,11 +42,13 @@ void dp_pairing_note(const struct dp_pairing *pairing, unsigned group, dp_record
     uint64_t left = 0; /* the weights that have no part yet */
     for (unsigned i = 0; i < n_waiters; i++)
         left += weight_in(pairing->at[i], group);
+    if (!left)
+        dp_chain_add(DP_CHAIN_UNKNOWN, holder, n, ns);
     for (unsigned i = 0; i < n_waiters && left; i++) {
         uint64_t weight = weight_in(pairing->at[i], group);
         int64_t part = (int64_t)((unsigned __int128)(uint64_t)ns * weight / left);
         if (weight)
-            dp_pairs_note((dp_record_id)(pairing->at[i] >> 32), holder, n, part);
+            dp_chain_add((dp_record_id)(pairing->at[i] >> 32), holder, n, part);
         ns -= part;
         left -= weight;
     }

@@ -21,5 +21,6 @@ static inline void dp_pairing_begin(struct dp_pairing *pairing)
 /* Before the unlock: adds the waiters at this slot as one group. */
 void dp_pairing_add(struct dp_pairing *pairing, unsigned group, dp_contended_slot slot, int64_t now_ns);
 
-/* After it: divides ns, which the holder owes to a group, among its waiters, each pair with n unlocks. */
+/* After it: divides ns, which the holder owes to a group, among its waiters, as chains of n unlocks each; without
+ * a waiter, as one with an unknown waiter. */
 void dp_pairing_note(const struct dp_pairing *pairing, unsigned group, dp_record_id holder, int64_t n, int64_t ns);

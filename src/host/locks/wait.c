@@ -44,7 +44,6 @@
 #include "host/locks/pairing.h"
 #include "host/table/labels.h"
 #include "host/locks/last_unlock.h"
-#include "host/locks/pair_table.h"
 #include "host/table/record.h"
 #include "host/table/table.h"
 #include "host/thread/thread.h"
@@ -55,8 +54,8 @@
 #include <deltaprof/locks.h>
 #include <string.h>
 
-/* Memory left for reports where there are pairs. */
-#define PAIRS_SPARE_BYTES ((size_t)2 << 20)
+/* Memory left for reports where waiters are listed. */
+#define WAITERS_SPARE_BYTES ((size_t)2 << 20)
 
 /* The content of struct deltaprof_owed. */
 struct __attribute__((may_alias)) owed {
@@ -77,8 +76,8 @@ int dp_wait_init(size_t memory_bytes)
     int err = dp_contended_init();
     dp_waiting_init();
     dp_futex_class_init();
-    if (!err && memory_bytes > dp_mem_used() + PAIRS_SPARE_BYTES && !dp_waiters_init())
-        dp_pairs_init(); /* may fail, too: then pairs are not known */
+    if (!err && memory_bytes > dp_mem_used() + WAITERS_SPARE_BYTES)
+        dp_waiters_init(); /* may fail: then chains have no waiter */
     return err;
 }
 
@@ -93,7 +92,6 @@ DP_IN_CHILD void dp_wait_fork_child(void)
 {
     dp_contended_fork_child();
     dp_waiters_fork_child();
-    dp_pairs_fork_child();
     dp_waiting_fork_child();
 }
 
@@ -180,7 +178,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
-    dp_record_id waiter = wait->waiting ? wait->record : 0;
+    dp_record_id waiter = wait->record ? wait->record : DP_CHAIN_UNKNOWN;
     dp_waiters_remove(wait->slot, wait->listed);
     if (!wait->slot) {
         if (on && end != DELTAPROF_NOT_WAITED)
@@ -222,9 +220,10 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     struct dp_stack stack;
     struct dp_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    dp_record_id id =
-        dp_event_record(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
-    dp_events_add(DP_KIND_BLOCK, id, n, delay_ns, end_ns, end_ns - wait->begin_ns);
+    dp_record_id id;
+    if (dp_record_add(DP_KIND_BLOCK, 0, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns,
+                      &id))
+        dp_events_add(DP_KIND_BLOCK, id, n, delay_ns, end_ns, end_ns - wait->begin_ns);
     dp_thread_event_end(event);
 }
 
@@ -322,8 +321,10 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
             int64_t ns = dp_share_of(&share, owed->ns[kind]);
-            dp_record_id id = dp_event_record(
-                DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n, ns);
+            dp_record_id id;
+            if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n,
+                                        ns, &id))
+                continue;
             dp_last_unlock_note((uintptr_t)owed->ns[0], id);
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
@@ -339,5 +340,6 @@ void deltaprof_lock_destroyed(const void *lock)
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])
-            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind], 0);
+            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind],
+                                      DP_CHAIN_UNKNOWN);
 }

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "base/atomic.h"
+#include "host/locks/chain.h"
 #include "host/locks/contended.h"
 #include "host/table/event_ring.h"
-#include "host/locks/pair_table.h"
 #include "host/table/record.h"
 #include "host/thread/thread.h"
 #include "host/locks/waiters.h"
@@ -36,17 +36,14 @@ extern struct dp_wait_rates {
     _Atomic int64_t mutex, block_ns;
 } dp_wait_rates;
 
-/* Returns its record; 0: none. The caller adds a wait to the timed events (host/table/event_ring.h), which begins
- * earlier. */
-static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n,
-                                           int64_t delay_ns)
+/* Records an unlock; *id: its record in the mutex profile. False as of dp_record_find. */
+static inline bool dp_event_record_unlock(uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns,
+                                          dp_record_id *id)
 {
-    dp_record_id id;
-    if (!dp_record_add(kind, 0, labels, stack, n, delay_ns, &id))
-        return 0;
-    if (kind == DP_KIND_MUTEX)
-        dp_events_add(kind, id, n, delay_ns, 0, n ? delay_ns / n : delay_ns);
-    return id;
+    if (!dp_record_add(DP_KIND_MUTEX, 0, labels, stack, n, delay_ns, id))
+        return false;
+    dp_events_add(DP_KIND_MUTEX, *id, n, delay_ns, 0, n ? delay_ns / n : delay_ns);
+    return true;
 }
 
 /*
@@ -65,16 +62,16 @@ static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
 }
 
 /*
- * Records waiting time without a holder's stack, in the mutex profile. waiter: the record of the wait that ended so,
- * for the pair of both; 0: none.
+ * Records waiting time without a holder's stack, in the mutex profile and as a chain. waiter: the record of the wait
+ * that ended so, or DP_CHAIN_UNKNOWN.
  */
 static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns, dp_record_id waiter)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
     struct dp_event event = dp_thread_event_begin();
-    dp_record_id id = dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
-    if (id && waiter)
-        dp_pairs_note(waiter, id, 1, delay_ns);
+    dp_record_id id;
+    if (dp_event_record_unlock(labels, &stack, 1, delay_ns, &id))
+        dp_chain_add(waiter, id, 1, delay_ns);
     dp_thread_event_end(event);
 }
 

@@ -50,6 +50,8 @@ static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
     [DP_FRAME_MASKED] = "[masked]",
     [DP_FRAME_NOT_WALKED] = "[not walked]",
     [DP_FRAME_PROFILER] = "[deltaprof]",
+    [DP_FRAME_HELD_BY] = "[held by]",
+    [DP_FRAME_UNKNOWN_WAITER] = "[unknown waiter]",
 };
 
 const char *dp_frame_synthetic_name(dp_frame_id id)

@@ -35,6 +35,8 @@ enum {
     DP_FRAME_MASKED,         /* [masked]: CPU time of a thread that blocked the sampling signal */
     DP_FRAME_NOT_WALKED,     /* [not walked]: CPU time without a stack; a counter says why */
     DP_FRAME_PROFILER,       /* [deltaprof]: CPU time of the profiler's own threads */
+    DP_FRAME_HELD_BY,        /* [held by]: between a stack that waited and the stack that held the lock */
+    DP_FRAME_UNKNOWN_WAITER, /* [unknown waiter] */
     DP_FRAME_FIRST_REAL = 16,
 };
 const char *dp_frame_synthetic_name(dp_frame_id id); /* NULL: not synthetic */

@@ -361,10 +361,6 @@ static int profile(struct pass *p)
     header(p);
     comments(p);
     samples(p);
-    const struct dp_kind_source *source = dp_kind_source_of(p->emission->kind);
-    if (p->emission->more && source->comments)
-        source->comments(p->emission->more, p->emission->locks, p->locations, p->encode);
-    dp_locations_forgive(p->locations); /* then the last comments are missing */
     return dp_locations_end(p->locations);
 }
 

@@ -7,9 +7,9 @@
 #include "host/report/write_buffers.h"
 
 #define DP_EMIT_LABELS_MAX 32
-#define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
-#define DP_EMIT_FAR        16         /* rows ahead: `ahead` prefetches the record */
-#define DP_EMIT_NEAR       8          /* rows ahead: the record is there, and it prefetches the stack */
+#define DP_EMIT_STACK_MAX  (2 * (1024 + 1) + 1) /* DP_STACK_MAX and [truncated], twice in a chain */
+#define DP_EMIT_FAR        16                   /* rows ahead: `ahead` prefetches the record */
+#define DP_EMIT_NEAR       8                    /* rows ahead: the record is there, and it prefetches the stack */
 
 /* The source of the rows: finds the stack and labels of a row's id. */
 struct dp_emit_source {
@@ -30,7 +30,6 @@ struct dp_emission {
     struct dp_columns columns;
     const struct dp_kind_state *more; /* of the kind's source; NULL: a runtime's records */
     struct dp_location_settings locations;
-    unsigned locks;      /* which pairs are written; as in dp_delta_scan */
     int64_t max_samples; /* 0: all */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */

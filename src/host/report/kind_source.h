@@ -51,8 +51,6 @@ struct dp_kind_source {
     void (*add_values)(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values);
     /* The age of a row that has one, as text. */
     const char *(*age)(const struct dp_row *);
-    /* Writes comments behind the samples; the locations of stacks are still open. */
-    void (*comments)(const struct dp_kind_state *more, unsigned locks, struct dp_locations *, struct dp_encode *);
     /* A line for people that sums the rows up. */
     void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
 
@@ -63,6 +61,12 @@ struct dp_kind_source {
     dp_frame_id (*leaf)(const struct dp_record *, unsigned *n_inside);
     /* Leaves are functions that a signal interrupted; a row's part is 1 + the exact address's distance from there. */
     bool is_interrupted;
+    /*
+     * The frames of a record that refers to records of other kinds: fills frames (DP_EMIT_STACK_MAX), leaf first;
+     * returns their number. *n_reversed: number of leafmost frames that are a stack from its root to its leaf. NULL:
+     * records have frames of their own.
+     */
+    size_t (*tower)(const struct dp_record *, dp_frame_id *frames, size_t *n_reversed);
 
     /* The text form: what stands before the rows, a row without its stack, and what ends them. NULL: there is none. */
     size_t (*text_header)(const struct dp_rows *rows, char *text, size_t n_bytes);
@@ -86,4 +90,4 @@ bool dp_kind_source_is_empty(unsigned kind);
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);
 
 extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL,
-    dp_cpu_source DP_INTERNAL;
+    dp_cpu_source DP_INTERNAL, dp_chain_source DP_INTERNAL;

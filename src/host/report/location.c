@@ -39,11 +39,17 @@ static int widen(struct dp_locations *l, uint32_t index)
 }
 
 /* Resets only the entries that were used. */
+static void clear_map(struct dp_location_map *map)
+{
+    for (size_t i = 0; i < map->met.n; i++)
+        map->refs.at[map->met.at[i]] = 0;
+    dp_vec_clear(&map->met);
+}
+
 static void forget(struct dp_locations *l)
 {
-    for (size_t i = 0; i < l->met.n; i++)
-        l->by_frame.at[l->met.at[i]] = 0;
-    dp_vec_clear(&l->met);
+    clear_map(&l->by_frame);
+    clear_map(&l->reversed);
     memset(l->exact.at, 0, l->exact.n_used ? l->exact.n * sizeof *l->exact.at : 0);
     l->exact.n_used = 0;
     dp_vec_clear(&l->ids);
@@ -142,15 +148,16 @@ static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, ui
     return ref ? ref : fail(l, -EOVERFLOW);
 }
 
-static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol)
+static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol,
+                            bool is_reversed)
 {
     struct dp_encode_line out[LINES_MAX];
     int n = !symbol ? 0 : symbol->n_lines < LINES_MAX ? symbol->n_lines : LINES_MAX;
     struct dp_location_mapping has = {.index = index, .has_lines = n > 0, .has_files = n > 0, .has_numbers = n > 0};
     for (int i = 0; i < n; i++) {
         const struct dp_symbols_function *f = symbol->lines[i].function;
-        out[i] = (struct dp_encode_line){.function = dp_line_functions_id(&l->functions, l->encode, f->number),
-                                         .line = symbol->lines[i].line};
+        out[is_reversed ? n - 1 - i : i] = (struct dp_encode_line){
+            .function = dp_line_functions_id(&l->functions, l->encode, f->number), .line = symbol->lines[i].line};
         has.has_files &= f->file != NULL;
         has.has_numbers &= symbol->lines[i].line > 0;
     }
@@ -198,12 +205,12 @@ struct found {
 };
 #define FOUND_MAX 64 /* look-ups while the lock is held once */
 
-static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
+static void remember(struct dp_locations *l, struct dp_location_map *map, dp_frame_id id, uint32_t ref)
 {
-    dp_frame_id *met = ref ? dp_vec_push(&l->met) : NULL;
+    dp_frame_id *met = ref ? dp_vec_push(&map->met) : NULL;
     if (met) {
         *met = id;
-        l->by_frame.at[id] = ref;
+        map->refs.at[id] = ref;
     } else {
         fail(l, -ENOMEM); /* give has told its own error already */
     }
@@ -220,7 +227,16 @@ static const struct dp_symbols_symbol *symbol_of(struct dp_locations *l, const s
     return dp_symbols_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
 }
 
-static void look_up(struct dp_locations *l, struct found *found, size_t n)
+/* A location with one line serves both maps. */
+static void resolve(struct dp_locations *l, struct dp_location_map *map, const struct found *f)
+{
+    bool is_reversed = map == &l->reversed, is_shared = is_reversed && (!f->symbol || f->symbol->n_lines < 2);
+    remember(l, map, f->id,
+             is_shared ? dp_locations_frame(l, f->id)
+                       : give_symbol(l, f->index, dp_frame_get(f->id)->pc, f->symbol, is_reversed));
+}
+
+static void look_up(struct dp_locations *l, struct dp_location_map *map, struct found *found, size_t n)
 {
     int err = dp_symbols_lock(!l->settings.no_wait);
     if (err) {
@@ -233,8 +249,8 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     }
     dp_symbols_unlock();
     for (size_t i = 0; i < n && !l->err; i++)
-        if (!l->by_frame.at[found[i].id]) /* a frame may occur twice in a stack */
-            remember(l, found[i].id, give_symbol(l, found[i].index, dp_frame_get(found[i].id)->pc, found[i].symbol));
+        if (!map->refs.at[found[i].id]) /* a frame may occur twice in a stack */
+            resolve(l, map, &found[i]);
 }
 
 void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_symbols_place *lines)
@@ -267,71 +283,72 @@ static struct deltaprof_frame_name name_of(dp_frame_id id, const struct dp_frame
 }
 
 /* Makes the locations of frames that were not met yet. */
-static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
+static void meet(struct dp_locations *l, struct dp_location_map *map, const dp_frame_id *frames, size_t n)
 {
     struct found found[FOUND_MAX];
     size_t n_found = 0;
     for (size_t i = 0; i < n && !l->err; i++) {
         dp_frame_id id = frames[i];
-        if (l->by_frame.at[id])
+        if (map->refs.at[id])
             continue;
         const struct dp_frame *frame = dp_frame_get(id);
         if (id >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE) {
             found[n_found++] = (struct found){.id = id};
         } else {
             struct deltaprof_frame_name name = name_of(id, frame);
-            remember(l, id, dp_locations_named(l, 0, &name));
+            remember(l, map, id, dp_locations_named(l, 0, &name));
         }
         if (n_found == FOUND_MAX) {
-            look_up(l, found, n_found);
+            look_up(l, map, found, n_found);
             n_found = 0;
         }
     }
     if (n_found && !l->err)
-        look_up(l, found, n_found);
+        look_up(l, map, found, n_found);
 }
 
-/* Grows by_frame to a power of two above all ids; `bits` is the or of the ids. */
-static int cover(struct dp_locations *l, dp_frame_id bits)
+/* Grows the map to a power of two above all ids; `bits` is the or of the ids. */
+static int cover(struct dp_locations *l, struct dp_location_map *map, dp_frame_id bits)
 {
     size_t want = 1024, least = dp_frames_count();
     while (want <= bits || want < least)
         want *= 2;
-    if (!dp_vec_room(&l->by_frame, want - l->by_frame.n)) {
+    if (!dp_vec_room(&map->refs, want - map->refs.n)) {
         fail(l, -ENOMEM);
         return -ENOMEM;
     }
-    l->by_frame.n = want;
+    map->refs.n = want;
     return 0;
 }
 
 int dp_locations_prepare(struct dp_locations *l)
 {
     l->err = 0;
-    bool is_ready = dp_frames_count() <= l->by_frame.n || !cover(l, 0);
-    return is_ready && dp_vec_room(&l->met, 1) ? 0 : -ENOMEM;
+    bool is_ready = dp_frames_count() <= l->by_frame.refs.n || !cover(l, &l->by_frame, 0);
+    return is_ready && dp_vec_room(&l->by_frame.met, 1) ? 0 : -ENOMEM;
 }
 
-void dp_locations_stack(struct dp_locations *l, const dp_frame_id *frames, size_t n, uint32_t *refs)
+void dp_locations_stack_in(struct dp_locations *l, struct dp_location_map *map, const dp_frame_id *frames, size_t n,
+                           uint32_t *refs)
 {
     dp_frame_id bits = 0;
     uint32_t unknown = 0;
     for (size_t i = 0; i < n; i++)
         bits |= frames[i];
-    if (bits >= l->by_frame.n && cover(l, bits)) {
+    if (bits >= map->refs.n && cover(l, map, bits)) {
         memset(refs, 0, n * sizeof *refs);
         return;
     }
-    const uint32_t *by_frame = l->by_frame.at;
+    const uint32_t *by_frame = map->refs.at;
     for (size_t i = 0; i < n; i++) {
         refs[i] = by_frame[frames[i]];
         unknown += refs[i] == 0;
     }
     if (!unknown)
         return;
-    meet(l, frames, n);
+    meet(l, map, frames, n);
     for (size_t i = 0; i < n; i++)
-        refs[i] = l->by_frame.at[frames[i]];
+        refs[i] = map->refs.at[frames[i]];
 }
 
 uint32_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
@@ -389,7 +406,7 @@ static uint32_t make_exact(struct dp_locations *l, dp_frame_id function, uint64_
     found.index = dp_symbols_maps_find(function);
     found.symbol = symbol_of(l, &found);
     dp_symbols_unlock();
-    return give_symbol(l, found.index, pc, found.symbol);
+    return give_symbol(l, found.index, pc, found.symbol, false);
 }
 
 uint32_t dp_locations_exact(struct dp_locations *l, dp_frame_id function, uint32_t distance)
@@ -454,8 +471,10 @@ int dp_locations_end(struct dp_locations *l)
 
 void dp_locations_fini(struct dp_locations *l)
 {
-    dp_vec_fini(&l->by_frame);
-    dp_vec_fini(&l->met);
+    dp_vec_fini(&l->by_frame.refs);
+    dp_vec_fini(&l->by_frame.met);
+    dp_vec_fini(&l->reversed.refs);
+    dp_vec_fini(&l->reversed.met);
     dp_vec_fini(&l->exact);
     dp_vec_fini(&l->ids);
     dp_vec_fini(&l->mappings);
@@ -464,7 +483,8 @@ void dp_locations_fini(struct dp_locations *l)
 
 size_t dp_locations_bytes(const struct dp_locations *l)
 {
-    return l->exact.cap * sizeof *l->exact.at + l->by_frame.cap * sizeof *l->by_frame.at +
-           l->met.cap * sizeof *l->met.at + l->ids.cap * sizeof *l->ids.at + l->mappings.cap * sizeof *l->mappings.at +
-           l->functions.ids.cap * sizeof *l->functions.ids.at;
+    return l->exact.cap * sizeof *l->exact.at +
+           (l->by_frame.refs.cap + l->reversed.refs.cap) * sizeof *l->by_frame.refs.at +
+           (l->by_frame.met.cap + l->reversed.met.cap) * sizeof *l->by_frame.met.at + l->ids.cap * sizeof *l->ids.at +
+           l->mappings.cap * sizeof *l->mappings.at + l->functions.ids.cap * sizeof *l->functions.ids.at;
 }

@@ -34,14 +34,19 @@ struct dp_location_exact {
     uint32_t distance, ref; /* ref 0: an empty place */
 };
 
+/* The locations of frames. */
+struct dp_location_map {
+    DP_VEC(uint32_t) refs;   /* by frame: dp_encode_ref of its location; 0: not met yet */
+    DP_VEC(dp_frame_id) met; /* the frames with a location in refs */
+};
+
 /* Zeroed is a valid start. Between begin and end only the functions here write it. */
 struct dp_locations {
     struct dp_encode *encode;
     struct dp_location_settings settings;
     int err;
-    uint32_t n_missed;         /* with no_wait: number of frames that got no name, because none was cached */
-    DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
-    DP_VEC(dp_frame_id) met;   /* the frames with a location in by_frame */
+    uint32_t n_missed; /* with no_wait: number of frames that got no name, because none was cached */
+    struct dp_location_map by_frame, reversed; /* reversed: locations with the outermost line first */
     struct {
         struct dp_location_exact *at; /* a hash table; 0 or a power of two, at most half full */
         size_t n, cap;
@@ -65,10 +70,22 @@ int dp_locations_prepare(struct dp_locations *);
 int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const struct dp_location_settings *settings);
 
 /*
- * The locations of a stack, as dp_encode_refs. Locks the symbols lock for look-ups, once per call. After an error,
- * which end returns, some are 0.
+ * The locations of a stack, as dp_encode_refs; map: one of l. Locks the symbols lock for look-ups, once per call. After
+ * an error, which end returns, some are 0.
  */
-void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);
+void dp_locations_stack_in(struct dp_locations *l, struct dp_location_map *map, const dp_frame_id *frames, size_t n,
+                           uint32_t *refs);
+static inline void dp_locations_stack(struct dp_locations *l, const dp_frame_id *frames, size_t n, uint32_t *refs)
+{
+    dp_locations_stack_in(l, &l->by_frame, frames, n, refs);
+}
+/* The same of a stack that is written from its root to its leaf: in a location, inlined functions have that order too.
+ */
+static inline void dp_locations_stack_reversed(struct dp_locations *l, const dp_frame_id *frames, size_t n,
+                                               uint32_t *refs)
+{
+    dp_locations_stack_in(l, &l->reversed, frames, n, refs);
+}
 /*
  * The line of each frame, after dp_locations_stack has made its location. A caller may keep lines: dp_locations_line
  * makes the same location from them in a later profile. Frames without a name, or with several lines, have no line.

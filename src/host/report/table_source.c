@@ -33,10 +33,45 @@ dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record,
     return called;
 }
 
+const dp_frame_id *dp_table_all_frames(unsigned kind, const struct dp_record *record, dp_frame_id *to, size_t *n)
+{
+    const struct dp_kind_source *source = dp_kind_source_of(kind);
+    size_t n_reversed;
+    *n = source->tower ? source->tower(record, to, &n_reversed) : record->depth;
+    return source->tower ? to : dp_table_frames(record);
+}
+
+size_t dp_table_shown(unsigned kind, const struct dp_record *record, dp_frame_id *frames)
+{
+    size_t depth = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, n = 0;
+    unsigned inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
+    if (called && (inside || depth < DP_STACK_MAX))
+        frames[n++] = called;
+    memcpy(frames + n, dp_table_frames(record) + inside, (depth - inside) * sizeof *frames);
+    n += depth - inside;
+    if (record->cut)
+        frames[n++] = DP_FRAME_TRUNCATED;
+    return n;
+}
+
+/* The frames in between are on this function's stack, so other kinds do without. */
+static __attribute__((noinline)) size_t tower_stack(const struct dp_kind_source *source, const struct dp_record *record,
+                                                    struct dp_locations *l, uint32_t *refs)
+{
+    dp_frame_id frames[DP_EMIT_STACK_MAX];
+    size_t n_reversed, n = source->tower(record, frames, &n_reversed);
+    dp_locations_stack_reversed(l, frames, n_reversed, refs);
+    dp_locations_stack(l, frames + n_reversed, n - n_reversed, refs + n_reversed);
+    return n;
+}
+
 /* part: of a row whose leaf was interrupted at an exact address; else 0. */
 static size_t stack_of(unsigned kind, dp_record_id id, uint32_t part, struct dp_locations *l, uint32_t *refs)
 {
     const struct dp_record *record = dp_table_record(kind, id);
+    if (dp_kind_source_of(kind)->tower)
+        return tower_stack(dp_kind_source_of(kind), record, l, refs);
     const dp_frame_id *frames = dp_table_frames(record);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
     unsigned inside;
@@ -51,11 +86,6 @@ static size_t stack_of(unsigned kind, dp_record_id id, uint32_t part, struct dp_
     if (record->cut)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     return n;
-}
-
-size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
-{
-    return stack_of(kind, id, 0, l, refs);
 }
 
 static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)

@@ -14,6 +14,14 @@ struct dp_emit_source dp_table_source(unsigned kind);
  */
 dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *, unsigned *n_inside);
 
-/* The locations of a record's stack as it is shown: fills refs (DP_EMIT_STACK_MAX), leaf first; returns their number.
+/*
+ * The frames of a record as a profile shows them, [truncated] included: fills frames (DP_EMIT_STACK_MAX), leaf first.
+ * Returns their number.
  */
-size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs);
+size_t dp_table_shown(unsigned kind, const struct dp_record *, dp_frame_id *frames);
+
+/*
+ * All frames of a record, leaf first; *n: their number. to (DP_EMIT_STACK_MAX): room for those of a kind whose records
+ * have no frames of their own.
+ */
+const dp_frame_id *dp_table_all_frames(unsigned kind, const struct dp_record *, dp_frame_id *to, size_t *n);

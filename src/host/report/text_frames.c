@@ -63,12 +63,11 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
     return err;
 }
 
-int dp_text_write_frames(const struct dp_record *record, enum dp_symbolize how, struct dp_symbol_files *files,
+int dp_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how, struct dp_symbol_files *files,
                          dp_pprof_write_fn fn, void *ctx)
 {
-    const dp_frame_id *frames = dp_table_frames(record);
     int err = 0;
-    for (unsigned i = 0; i < record->depth && !err; i++) {
+    for (size_t i = 0; i < n && !err; i++) {
         const struct dp_frame *frame = dp_frame_get(frames[i]);
         struct dp_symbol_line line = {.name = dp_frame_synthetic_name(frames[i])};
         if (frames[i] >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE) {

@@ -5,15 +5,15 @@
 
 #include "config/config.h"
 #include "pprof/gzip.h"
-#include "host/table/table.h"
+#include "host/objects/frames.h"
 #include "host/symbols/symbol.h"
 
 /*
- * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame of the record, as Go's debug=1 does; an inlined function
+ * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame, as Go's debug=1 does; an inlined function
  * has a line of its own with the address of its caller's. A frame without a name has its place. files: open during the
  * whole text. 0, or fn's error. After dp_symbols_maps_begin.
  */
-int dp_text_write_frames(const struct dp_record *, enum dp_symbolize how, struct dp_symbol_files *files,
+int dp_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how, struct dp_symbol_files *files,
                          dp_pprof_write_fn fn, void *ctx);
 
 /* Writes OBJECT+0xPLACE, as deltaprof top names a frame of code without a name; its address if it is in no object.

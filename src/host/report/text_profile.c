@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "host/report/delta.h"
 #include "host/report/kind_source.h"
+#include "host/report/table_source.h"
 #include "host/report/text_frames.h"
 #include "host/table/table.h"
 #include "host/symbols/symbols_lock.h"
@@ -44,18 +45,22 @@ static int write_header(const struct dp_kind_source *source, const struct dp_row
     return fn(ctx, text, source->text_header(rows, text, sizeof text));
 }
 
-static int write_row(unsigned kind, const struct dp_row *row, dp_pprof_write_fn fn, void *ctx)
+static int write_row(unsigned kind, const struct dp_row *row, enum dp_symbolize how, struct dp_symbol_files *files,
+                     dp_pprof_write_fn fn, void *ctx)
 {
     char text[LINE_BYTES];
+    dp_frame_id room[DP_EMIT_STACK_MAX];
+    size_t n;
+    const dp_frame_id *frames = dp_table_all_frames(kind, dp_table_record(kind, row->id), room, &n);
     int err = fn(ctx, text, dp_kind_source_of(kind)->text_row(row->values, text, sizeof text));
-    const struct dp_record *record = dp_table_record(kind, row->id);
-    const dp_frame_id *frames = dp_table_frames(record);
-    for (unsigned i = 0; !err && i < record->depth; i++) {
+    for (size_t i = 0; !err && i < n; i++) {
         const struct dp_frame *frame = dp_frame_get(frames[i]);
-        if (frame->type == DP_FRAME_CODE)
+        if (frames[i] >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE)
             err = say(fn, ctx, " 0x%llx", (unsigned long long)frame->pc + 1);
     }
-    return err ? err : fn(ctx, "\n", 1);
+    if (!err)
+        err = fn(ctx, "\n", 1);
+    return err || how == DP_SYMBOLIZE_NONE ? err : dp_text_write_frames(frames, n, how, files, fn, ctx);
 }
 
 /*
@@ -95,11 +100,8 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
         err = write_header(source, &rows, fn, ctx);
     if (!err)
         err = begin_names(how);
-    for (size_t i = 0; !err && i < rows.n; i++) {
-        err = write_row(kind, &rows.at[i], fn, ctx);
-        if (!err && how != DP_SYMBOLIZE_NONE)
-            err = dp_text_write_frames(dp_table_record(kind, rows.at[i].id), how, &files, fn, ctx);
-    }
+    for (size_t i = 0; !err && i < rows.n; i++)
+        err = write_row(kind, &rows.at[i], how, &files, fn, ctx);
     dp_symbols_close(&files);
     if (!err)
         err = write_mapped(source, fn, ctx);

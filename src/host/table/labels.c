@@ -78,6 +78,12 @@ uint32_t dp_labels_of_set(uint32_t labels)
     return labels >> DP_LABELS_LOCK_BITS & ((1u << DP_LABELS_SET_BITS) - 1);
 }
 
+uint32_t dp_labels_with_set(uint32_t lock, uint32_t set)
+{
+    const uint32_t mask = ((1u << DP_LABELS_SET_BITS) - 1) << DP_LABELS_LOCK_BITS;
+    return (lock & ~mask) | (set & mask);
+}
+
 size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max)
 {
     uint32_t kind = dp_labels_lock(labels);

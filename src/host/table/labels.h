@@ -60,6 +60,9 @@ unsigned dp_labels_futex_class(uint32_t labels);
 /* The number of the pushed set in it. */
 uint32_t dp_labels_of_set(uint32_t labels);
 
+/* The lock of one number with the pushed set of another. */
+uint32_t dp_labels_with_set(uint32_t lock, uint32_t set);
+
 /* Whether a number has the label of a futex, whose value only a report knows. */
 bool dp_labels_is_futex(uint32_t labels);
 

@@ -31,9 +31,8 @@ static const char about[] =
     "                else its last)\n"
     "  --limit BYTES the largest size of IN after decompression (k M G; default 1G)\n"
     "\n"
-    "Folded stacks and speedscope have no labels and addresses, so these are lost. OTLP keeps everything\n"
-    "but the pairs of waiters and holders. In speedscope, negative values are left out, and units are those of time\n"
-    "and bytes.\n";
+    "Folded stacks and speedscope have no labels and addresses, so these are lost. OTLP keeps everything. In\n"
+    "speedscope, negative values are left out, and units are those of time and bytes.\n";
 
 enum format { PPROF, OTLP, FOLDED, SPEEDSCOPE, N_FORMATS };
 static const char *const formats[N_FORMATS] = {"pprof", "otlp", "folded", "speedscope"};

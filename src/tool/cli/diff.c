@@ -19,8 +19,7 @@
 static const char about[] =
     "Writes what happened between two pprof files of one process, raw or gzipped, of any producer. Values of the\n"
     "types in --flows are subtracted; everything else is taken from NEW. The result has only the functions,\n"
-    "mappings and strings that it uses, and no pairs of waiters and holders. OLD or NEW may be - for standard\n"
-    "input.\n"
+    "mappings and strings that it uses. OLD or NEW may be - for standard input.\n"
     "\n"
     "  -o OUT                where to write it (default: standard output); a file appears when it is complete\n"
     "  --flows TYPE[,TYPE]   the sample types to subtract (default: all flows, as alloc_*, contentions, delay)\n"

@@ -2,8 +2,8 @@
 /*
  * tool/cli/waits.c - `deltaprof waits`: shows pairs of a stack that waited for a lock and the stack that held it.
  *
- * Pairs come from the comments of lock profiles (host/locks/pair_comments.h). Pairs that look the same are one: the key
- * of a sum is the text of both stacks, with a separator behind each name and another one between the stacks.
+ * Pairs are the rows of chain profiles. Pairs that look the same are one: the key of a sum is the text of both stacks,
+ * with a separator behind each name and another one between the stacks.
  */
 #include "tool/cli/cli.h"
 #include "tool/cli/heading.h"
@@ -11,6 +11,7 @@
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/query.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +22,9 @@ enum { NAME_END = '\x1f', WAITER_END = '\x1e' };
 
 static const char about[] =
     "Shows pairs of stacks: a stack that waited for locks, and below it the stack that held them meanwhile, with\n"
-    "the number of its unlocks. The pairs with the most waiting time come first. Each lock profile has its 64\n"
-    "largest pairs. A PATH is a file (- is standard input), a directory or a glob. A filter selects a pair if one\n"
-    "of its two stacks matches.\n"
+    "the number of its unlocks. The pairs with the most waiting time come first. They are in profiles of the kind\n"
+    "chain. A PATH is a file (- is standard input), a directory or a glob. A filter selects a pair if one of its two\n"
+    "stacks matches.\n"
     "\n"
     "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_JSON
         DP_QUERY_HELP_LIMIT;
@@ -37,6 +38,8 @@ struct waits {
     struct dp_query query;
     size_t n_shown;
     int64_t total;
+    size_t n_type; /* the sample type of the unlocks, if has_n */
+    bool has_n;
     struct dp_strings keys;
     DP_VEC(struct sum) sums; /* by key - 1, then by time */
     DP_VEC(char) text;
@@ -54,23 +57,24 @@ static int add_text(struct waits *w, const char *text, char end)
     return 0;
 }
 
-static int add_stack(struct waits *w, const uint32_t *locations, uint32_t depth)
+/* Appends the names of one end. 1; 0: the row is not shown; -ENOMEM. */
+static int add_end(struct waits *w, uint32_t row, enum dp_query_end end)
 {
     struct dp_query *v = &w->query;
-    int shown = dp_query_stack(v, locations, depth), err = shown < 0 ? shown : 0;
-    for (size_t i = 0; i < v->stack.n && !err; i++)
+    int shown = dp_query_chain(v, row, end), err = shown < 0 ? shown : 0;
+    for (size_t i = 0; shown > 0 && i < v->stack.n && !err; i++)
         err = add_text(w, dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[i]].name), NAME_END);
-    return err;
+    return err ? err : shown;
 }
 
-static int add_pair(struct waits *w, const struct dp_model_pair *pair)
+static int add_row(struct waits *w, uint32_t row)
 {
-    int passes = dp_query_pair(&w->query, pair), err;
-    if (passes <= 0)
-        return passes;
+    const struct dp_model_merge *merge = &w->query.merge;
+    const int64_t *values = &merge->values.at[row * merge->model.types.n];
+    int err;
     dp_vec_clear(&w->text);
-    if ((err = add_stack(w, pair->waiter, pair->n_waiter)) || (err = add_text(w, "", WAITER_END)) ||
-        (err = add_stack(w, pair->holder, pair->n_holder)))
+    if ((err = add_end(w, row, DP_QUERY_WAITER)) <= 0 || (err = add_text(w, "", WAITER_END)) ||
+        (err = add_end(w, row, DP_QUERY_HOLDER)) < 0)
         return err;
     if (dp_strings_add(&w->keys, "", 0) == DP_STRINGS_NONE)
         return -ENOMEM;
@@ -83,9 +87,9 @@ static int add_pair(struct waits *w, const struct dp_model_pair *pair)
         return -ENOMEM;
     if (is_new)
         *sum = (struct sum){.key = key};
-    dp_model_merge_sum(&sum->n, pair->n);
-    dp_model_merge_sum(&sum->ns, pair->ns);
-    dp_model_merge_sum(&w->total, pair->ns);
+    dp_model_merge_sum(&sum->n, w->has_n ? values[w->n_type] : 0);
+    dp_model_merge_sum(&sum->ns, dp_query_value(&w->query, row));
+    dp_model_merge_sum(&w->total, dp_query_value(&w->query, row));
     return 0;
 }
 
@@ -204,12 +208,16 @@ static void show_json(struct waits *w, size_t n)
 
 static int collect(struct waits *w)
 {
-    const struct dp_model_pairs *pairs = &w->query.merge.pairs;
+    const struct dp_model *m = &w->query.merge.model;
     int err = 0;
-    for (size_t i = 0; i < pairs->sums.n && !err; i++) {
-        struct dp_model_pair pair = dp_model_pairs_get(pairs, i);
-        err = add_pair(w, &pair);
-    }
+    for (size_t i = 0; i < m->types.n; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), "contentions")) {
+            w->n_type = i;
+            w->has_n = true;
+        }
+    for (uint32_t row = 0; row < m->rows.n && !err; row++)
+        if (dp_query_value(&w->query, row))
+            err = add_row(w, row);
     if (err) {
         dp_query_print_error("waits", "out of memory");
         return DP_EXIT_FAILED;
@@ -243,8 +251,9 @@ int dp_cli_waits(int argc, char **argv)
         else
             status = parse_number(optarg, &w.n_shown);
     }
-    if (!status && (w.query.n_labels || w.query.merge.with_inherited)) {
-        dp_query_print_error("waits", w.query.n_labels ? "pairs have no labels" : "no --inherited: it is about memory");
+    if (!status && (w.query.kind || w.query.merge.with_inherited)) {
+        dp_query_print_error("waits", w.query.kind ? "no --kind: waits shows chain profiles"
+                                                   : "no --inherited: it is about memory");
         status = DP_EXIT_USAGE;
     }
     if (!status && optind == argc) {
@@ -256,9 +265,11 @@ int dp_cli_waits(int argc, char **argv)
         status = DP_EXIT_USAGE;
     }
     w.query.preferred = "delay";
+    if (!status && strcmp(argv[optind], "-"))
+        w.query.kind = dp_kind_table[DP_KIND_CHAIN].name;
     status = status ? status : dp_query_read(&w.query, argv + optind, (size_t)(argc - optind));
     if (!status && strcmp(dp_query_type(&w.query), "delay")) {
-        dp_query_print_error("waits", "%s: no lock profile; deltaprof run writes some when threads wait for locks",
+        dp_query_print_error("waits", "%s: no chain profile; deltaprof run writes some when threads wait for locks",
                              dp_query_file_name(w.query.argument));
         status = DP_EXIT_FAILED;
     }

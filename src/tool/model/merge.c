@@ -103,8 +103,6 @@ static int add_profile(struct dp_model_merge *merge, const struct dp_decode *d, 
 {
     uint32_t main_before = merge->model.main_mapping;
     int err = dp_model_add(&merge->model, d, add_row, adding, error);
-    if (!err)
-        err = dp_model_pairs_add(&merge->pairs, &merge->model, d);
     if (main_before)
         merge->model.main_mapping = main_before; /* the main mapping stays that of the first profile */
     if (!err && merge->n_profiles++ == 0)
@@ -267,8 +265,6 @@ int dp_model_merge_write(struct dp_model_merge *merge, dp_pprof_write_fn fn, voi
         if (!dp_encode_is_zero(values, n_types))
             err = dp_model_write_row(&write, row, values);
     }
-    if (!err)
-        err = dp_model_pairs_write(&merge->pairs, &write);
     if (!err && merge->keeps_moments)
         err = write_moments(merge, &write);
     if (!err)
@@ -282,7 +278,6 @@ void dp_model_merge_fini(struct dp_model_merge *merge)
     dp_vec_fini(&merge->kept);
     dp_vec_fini(&merge->kept_values);
     dp_vec_fini(&merge->values);
-    dp_model_pairs_fini(&merge->pairs);
     dp_model_header_fini(&merge->header);
     dp_model_fini(&merge->model);
 }

@@ -6,13 +6,11 @@
  *
  * The comment #ended says that a profile is the last one of its process. #exit says that the process began to end when
  * the profile was made; it is the last one if no other follows. Samples with the label fork=inherited are memory
- * that a forked process shares with its parent: a sum over more than one process leaves them out. Pairs of waiters and
- * holders are summed like flows.
+ * that a forked process shares with its parent: a sum over more than one process leaves them out.
  */
 #pragma once
 
 #include "tool/model/moments.h"
-#include "tool/model/pairs.h"
 #include "tool/model/write.h"
 #include "profile/comments.h"
 
@@ -40,7 +38,6 @@ struct dp_model_merge {
     DP_VEC(int64_t) values; /* model.rows.n times model.types.n; complete after choose */
     DP_VEC(struct dp_model_merge_kept) kept;
     DP_VEC(struct dp_model_moment_value) kept_values;
-    struct dp_model_pairs pairs;
     size_t n_profiles;
 
     /* Set by the caller. */

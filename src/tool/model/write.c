@@ -6,18 +6,9 @@
 #include "tool/model/write.h"
 
 #include "tool/model/moments.h"
-#include "tool/model/pairs.h"
 #include "pprof/wire.h"
 
 #include <errno.h>
-
-/* Pairs are written by pairs.c, with the ids of the new profile. */
-static bool is_pair(const struct dp_decode *d, size_t comment)
-{
-    size_t n_bytes;
-    const char *text = dp_decode_text(d, d->comments.at[comment], &n_bytes);
-    return dp_model_pairs_is_comment(text, n_bytes);
-}
 
 int dp_model_header_fill(struct dp_model_header *header, const struct dp_model *m, const struct dp_decode *d)
 {
@@ -36,8 +27,7 @@ int dp_model_header_fill(struct dp_model_header *header, const struct dp_model *
     if (!dp_vec_room(&header->comments, d->comments.n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < d->comments.n; i++)
-        if (!is_pair(d, i))
-            header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
+        header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
     for (size_t i = 0; i < d->unknown.n; i++) {
         struct dp_decode_span span = d->unknown.at[i];
         if (dp_model_moments_is_field(d, span)) /* its ids are those of that profile */
@@ -63,7 +53,7 @@ static int join_comments(struct dp_model_header *header, const struct dp_model *
         header->has_comment.at[header->comments.at[i]] = 1;
     for (size_t i = 0; i < d->comments.n; i++) {
         uint32_t comment = m->string_map.at[d->comments.at[i]];
-        if (!header->has_comment.at[comment] && !is_pair(d, i))
+        if (!header->has_comment.at[comment])
             header->comments.at[header->comments.n++] = comment;
         header->has_comment.at[comment] = 1;
     }

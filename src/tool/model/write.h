@@ -19,7 +19,7 @@ struct dp_model_header {
     DP_VEC(uint8_t) unknown;
 };
 
-/* Fills the header from the profile that was added to the model last, without its pairs (pairs.h). 0 or -ENOMEM. */
+/* Fills the header from the profile that was added to the model last. 0 or -ENOMEM. */
 int dp_model_header_fill(struct dp_model_header *, const struct dp_model *, const struct dp_decode *);
 /*
  * Joins headers as google/pprof's Merge does: the earliest time, the sum of durations, the longest period, each comment

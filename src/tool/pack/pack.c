@@ -239,8 +239,7 @@ static int put_tick(struct dp_pack *pack, size_t kind_number, int64_t end_us, co
     int err;
     if ((err = dp_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
         (err = dp_pack_put(pack, d && d->period > 0 ? (uint64_t)d->period : 0)) ||
-        (err = dp_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)) ||
-        (err = dp_pack_put_pairs(pack, kind, d)))
+        (err = dp_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)))
         return err;
     tick = &pack->ticks.at[pack->ticks.n - 1];
     tick->n_bytes = pack->bytes.n - tick->offset;

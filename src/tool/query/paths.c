@@ -207,9 +207,20 @@ static bool has_title(const struct dp_decode *d, const char *title)
     return false;
 }
 
+static bool has_chains(const struct dp_decode *d)
+{
+    size_t n;
+    for (size_t i = 0; i < d->functions.n; i++) {
+        const char *name = dp_decode_text(d, d->functions.at[i].name, &n);
+        if (n == strlen(DP_CHAIN_HELD_BY) && !memcmp(name, DP_CHAIN_HELD_BY, n))
+            return true;
+    }
+    return false;
+}
+
 /*
- * The kind of a profile by its content. Block and mutex profiles have the same sample types: without a title it is
- * either, LOCK.
+ * The kind of a profile by its content. Lock profiles have the same sample types: without a title it is a chain if it
+ * has the frame of one, else of mutex or block, LOCK.
  */
 static const char *kind_of_content(const struct dp_decode *d)
 {
@@ -227,7 +238,7 @@ static const char *kind_of_content(const struct dp_decode *d)
     }
     return has_memory && has_waits ? dp_kind_table[DP_KIND_EVENTS].name
            : has_memory            ? dp_kind_table[DP_KIND_HEAP].name
-           : has_waits             ? LOCK
+           : has_waits             ? has_chains(d) ? dp_kind_table[DP_KIND_CHAIN].name : LOCK
                                    : "";
 }
 
@@ -256,7 +267,7 @@ static bool has_kind(const struct kinds *kinds, const char *kind)
 static bool is_kind(const char *kind, const char *wanted)
 {
     unsigned id = dp_kind_named(wanted, strlen(wanted));
-    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && id < DP_KINDS && dp_kind_table[id].has_locks);
+    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && (id == DP_KIND_MUTEX || id == DP_KIND_BLOCK));
 }
 
 static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kinds)
@@ -287,14 +298,18 @@ static const char *best_kind(const struct kinds *kinds, const char *type)
 static int refuse_kind(const struct dp_query_paths *p, const char *verb, const char *kind, const struct kinds *kinds)
 {
     char there[MAX_KINDS * KIND_BYTES] = "";
-    struct stat st;
+    struct dp_query_source source = {0};
     for (size_t i = 0; i < kinds->n; i++)
         snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds->names[i]);
-    if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
-        dp_query_print_error(verb, "%s: %s", p->at[0], strerror(errno));
-    else
-        dp_query_print_error(verb, "no %s profile among the files; there are: %s", kind,
-                             *there ? there : "none of a known kind");
+    bool can_read = p->n != 1 || !strcmp(p->at[0], "-") ||
+                    !dp_query_read_file(verb, p->at[0], DP_DECODE_LIMIT, &source); /* else it has said why */
+    dp_query_source_fini(&source);
+    if (can_read)
+        dp_query_print_error(verb, "%s: no %s profile; there are: %s%s", p->n_given ? p->given[0] : p->at[0], kind,
+                             *there ? there : "none of a known kind",
+                             strcmp(kind, dp_kind_table[DP_KIND_CHAIN].name)
+                                 ? ""
+                                 : " (deltaprof run writes some when threads wait for locks)");
     return DP_EXIT_FAILED;
 }
 

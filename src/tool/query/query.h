@@ -186,10 +186,12 @@ static inline bool dp_query_filters(const struct dp_query *v)
     return any;
 }
 
-/* Whether --focus and --ignore let a pair pass, by the frames of both stacks: 1, 0 or -ENOMEM. */
-int dp_query_pair(struct dp_query *, const struct dp_model_pair *);
-/* Fills v->stack as dp_query_row does, with the frames of one of its stacks. */
-int dp_query_stack(struct dp_query *, const uint32_t *locations, uint32_t depth);
+/*
+ * The same for one end of a chain: the stack of the waiter, or of the holder, each the leaf first. A filter looks at
+ * both ends. 0 also of a row that is no chain.
+ */
+enum dp_query_end { DP_QUERY_WAITER, DP_QUERY_HOLDER };
+int dp_query_chain(struct dp_query *, uint32_t row, enum dp_query_end);
 /* Whether the row has all labels that were asked for. */
 bool dp_query_has_labels(const struct dp_query *, uint32_t row);
 /* 0, or DP_EXIT_FAILED after one line: no sample has a label of that key. After dp_query_read. */

@@ -8,8 +8,10 @@
  * stack without any frame left is not shown.
  */
 #include "tool/query/query.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
+#include <string.h>
 
 static bool matches(const struct dp_query *v, int filter, uint32_t frame)
 {
@@ -152,17 +154,53 @@ int dp_query_row(struct dp_query *v, uint32_t row)
     return passes(v) ? shorten(v) : 0;
 }
 
-int dp_query_pair(struct dp_query *v, const struct dp_model_pair *pair)
+/* The position of the frame between waiter and holder; the stack's depth: there is none. */
+static size_t find_mark(const struct dp_query *v, bool *is_hand_over)
 {
-    dp_vec_clear(&v->stack);
-    int err = collect(v, pair->waiter, pair->n_waiter);
-    err = err ? err : collect(v, pair->holder, pair->n_holder);
-    return err ? err : passes(v);
+    size_t at = 0;
+    for (*is_hand_over = false; at < v->stack.n; at++) {
+        const char *name = dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
+        *is_hand_over = !strcmp(name, DP_CHAIN_HAND_OVER);
+        if (*is_hand_over || !strcmp(name, DP_CHAIN_HELD_BY))
+            break;
+    }
+    return at;
 }
 
-int dp_query_stack(struct dp_query *v, const uint32_t *locations, uint32_t depth)
+/* Keeps n frames from `first` on. */
+static void keep(struct dp_query *v, size_t first, size_t n)
 {
+    memmove(v->stack.at, v->stack.at + first, n * sizeof *v->stack.at);
+    v->stack.n = n;
+}
+
+static void reverse(struct dp_query *v)
+{
+    for (size_t i = 0, n = v->stack.n; i < n / 2; i++) {
+        uint32_t frame = v->stack.at[i];
+        v->stack.at[i] = v->stack.at[n - 1 - i];
+        v->stack.at[n - 1 - i] = frame;
+    }
+}
+
+int dp_query_chain(struct dp_query *v, uint32_t row, enum dp_query_end end)
+{
+    const struct dp_model *m = &v->merge.model;
+    bool is_hand_over;
+    if (!dp_query_has_labels(v, row))
+        return 0;
     dp_vec_clear(&v->stack);
-    int err = collect(v, locations, depth);
-    return err ? err : shorten(v);
+    int err = collect(v, dp_model_stack(m, row), dp_model_depth(m, row));
+    if (err)
+        return err;
+    size_t mark = find_mark(v, &is_hand_over);
+    if (mark == v->stack.n || !passes(v))
+        return 0;
+    if (end == DP_QUERY_WAITER) {
+        keep(v, mark + 1, v->stack.n - mark - 1);
+    } else {
+        keep(v, 0, mark + is_hand_over);
+        reverse(v);
+    }
+    return shorten(v);
 }

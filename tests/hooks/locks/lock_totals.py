@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sums of the two lock profiles of a run."""
+"""The sums of the lock profiles of a run."""
 import reader
 from harness import profiles
 
@@ -7,8 +7,8 @@ ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
 
 
 def totals(r, pid='*'):
-    """{kind: {(names, labels): {type: value}}} of both lock kinds."""
-    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block')}
+    """{kind: {(names, labels): {type: value}}} of the lock kinds."""
+    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block', 'chain')}
 
 
 def label(labels):

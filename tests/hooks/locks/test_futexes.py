@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-Waits for futexes. The block and the mutex profile agree about locks, other waits are only in the block profile, and the
+Waits for futexes. The lock profiles agree about locks, other waits are only in the block profile, and the
 program behaves as without the profiler.
 """
 import json
@@ -15,7 +15,8 @@ from lock_totals import ALL, delay, totals
 
 def balance(r, lock='futex', pid='*'):
     t = totals(r, pid)
-    assert delay(t['mutex'], lock) == delay(t['block'], lock) > 0, (delay(t['mutex'], lock), delay(t['block'], lock))
+    sums = {kind: delay(t[kind], lock) for kind in t}
+    assert sums['mutex'] == sums['block'] == sums['chain'] > 0, sums
     return t
 
 

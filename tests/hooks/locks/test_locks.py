@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The two lock profiles are compared with the programs' own measurements; the programs behave as without the
+"""The lock profiles are compared with the programs' own measurements; the programs behave as without the
 profiler."""
+import collections
 import os
 import time
 
@@ -12,15 +13,27 @@ HELD = ('mutex', 'rwlock-read', 'rwlock-write')
 
 
 def balance(r, pid='*'):
-    """Checks that both profiles have the same delay for each kind of lock; returns the sum over all kinds."""
+    """Checks that the three profiles have the same delay for each kind of lock; returns the sum over all kinds."""
     t = totals(r, pid)
     for lock in HELD:
-        assert delay(t['mutex'], lock) == delay(t['block'], lock), (lock, delay(t['mutex'], lock), delay(t['block'], lock))
-    assert {label(labels) for _, labels in t['mutex']} <= set(HELD)
+        sums = {kind: delay(t[kind], lock) for kind in t}
+        assert sums['mutex'] == sums['block'] == sums['chain'], (lock, sums)
+    assert {label(labels) for kind in ('mutex', 'chain') for _, labels in t[kind]} <= set(HELD)
+    blame(t)
     return sum(delay(t['block'], lock) for lock in HELD)
 
 
-def that_both_profiles_agree_to_the_nanosecond():
+def blame(t):
+    """Checks that each holder has the same delay as a chain and in the mutex profile."""
+    held, chained = collections.Counter(), collections.Counter()
+    for (names, labels), row in t['mutex'].items():
+        held[names, label(labels)] += row['delay']
+    for (names, labels), row in t['chain'].items():
+        chained[reader.split(names)[1], label(labels)] += row['delay']
+    assert held == chained, (held, chained)
+
+
+def that_the_profiles_agree_to_the_nanosecond():
     for threads, n, us in ((2, 3000, 5), (8, 800, 5), (64, 100, 5)):
         r = same([victim('locks'), 'turns', str(threads), str(n), str(us)], ALL)
         assert balance(r) > 0
@@ -150,9 +163,9 @@ def that_a_clock_of_the_programs_own_is_not_asked():
 
 def that_rates_switch_the_kinds_off():
     r = same([victim('locks'), 'turns', '4', '20000', '5'], 'block_rate=0')
-    assert not profiles(r, kind='block') and profiles(r, kind='mutex')
+    assert not profiles(r, kind='block') and profiles(r, kind='mutex') and profiles(r, kind='chain')
     r = same([victim('locks'), 'turns', '4', '20000', '5'], 'mutex_rate=0,block_rate=1ns')
-    assert profiles(r, kind='block') and not profiles(r, kind='mutex')
+    assert profiles(r, kind='block') and not profiles(r, kind='mutex') and not profiles(r, kind='chain')
 
 
 def that_sampled_releases_are_scaled_back():

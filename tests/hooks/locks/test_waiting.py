@@ -96,41 +96,39 @@ def that_a_wait_that_goes_on_is_counted_once():
     assert paid == delay, (paid, delay)
 
 
-def pairs(r, kind):
-    """{(the waiter's function, the holder's): [n, ns]} over the files of a run."""
+def pairs(r):
+    """{(the waiter's function, the holder's): [n, ns]} over the chains of a run."""
     sums = {}
-    for profile in profiles(r, kind=kind):
+    for profile in profiles(r, kind='chain'):
         for pair in profile.pairs:
             was = sums.get((pair.waiter[0], pair.holder[0]), (0, 0))
             sums[pair.waiter[0], pair.holder[0]] = was[0] + pair.n, was[1] + pair.ns
     return sums
 
 
-def that_a_pair_names_the_waiter_and_its_holder():
-    """In both lock profiles, in the files of one interval only, and with all of the holder's time."""
+def that_a_chain_names_the_waiter_and_its_holder():
+    """In the files of one interval only, and with all of the holder's time."""
     def seen(port, out):
         return sum(len(reader.load(path).samples) for path in reader.files(out, 'block')) >= 3
     _, r = waiting('once', seen, 'interval=50ms')
     held = {names[0]: row for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items()}
     wanted = {('waits_once', holder): (held[holder]['contentions'], held[holder]['delay']) for holder in ('holds', '[hand-over]') if holder in held}
     assert wanted['waits_once', 'holds'][0] == 1, wanted
-    for kind in ('block', 'mutex'):
-        assert pairs(r, kind) == wanted, (kind, pairs(r, kind), wanted)
-        pair, = [pair for profile in profiles(r, kind=kind) for pair in profile.pairs if pair.holder[0] == 'holds']
-        assert 'main' in pair.holder and 'main' not in pair.waiter, pair
+    assert pairs(r) == wanted, (pairs(r), wanted)
+    pair, = [pair for profile in profiles(r, kind='chain') for pair in profile.pairs if pair.holder[0] == 'holds']
+    assert 'main' in pair.holder and 'main' not in pair.waiter, pair
 
 
 def that_the_time_of_a_holder_is_divided_among_its_waiters():
     """Two threads wait for the same two locks of main, from two functions, one of them for longer."""
     r = run([victim('waiting'), 'two'], 'block_rate=1ns,interval=1h')
     held = {names[0]: row['delay'] for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items()}
-    for kind in ('block', 'mutex'):
-        found = pairs(r, kind)
-        for holder in ('holds_first', 'holds_second'):
-            ns = {waiter: found[waiter, holder][1] for waiter in ('waits_long', 'waits_short')}
-            assert sum(ns.values()) == held[holder], (ns, held)
-            assert ns['waits_long'] > ns['waits_short'] > 0, ns
-        assert sum(ns for (_, holder), (_, ns) in found.items() if holder == '[hand-over]') == held.get('[hand-over]', 0), (found, held)
+    found = pairs(r)
+    for holder in ('holds_first', 'holds_second'):
+        ns = {waiter: found[waiter, holder][1] for waiter in ('waits_long', 'waits_short')}
+        assert sum(ns.values()) == held[holder], (ns, held)
+        assert ns['waits_long'] > ns['waits_short'] > 0, ns
+    assert sum(ns for (_, holder), (_, ns) in found.items() if holder == '[hand-over]') == held.get('[hand-over]', 0), (found, held)
 
 
 main(globals())

@@ -10,7 +10,8 @@
 #include "profile/kinds.h"
 
 _Static_assert((int)DP_KIND_HEAP == DELTAPROF_HEAP && (int)DP_KIND_MUTEX == DELTAPROF_MUTEX &&
-                   (int)DP_KIND_BLOCK == DELTAPROF_BLOCK,
+                   (int)DP_KIND_BLOCK == DELTAPROF_BLOCK && (int)DP_KIND_CPU == DELTAPROF_CPU &&
+                   (int)DP_KIND_CHAIN == DELTAPROF_CHAIN,
                "kinds of the public interface have its values");
 
 static void every_row_is_complete(void **state)
