@@ -39,6 +39,7 @@ class Pack:
         if self.number():  # the verdict of leaks
             self.leaks = self.string(), self.string(), [self.number() for _ in range(3)]
             self.leak_rows = self.many(lambda: ([self.number() for _ in range(4)], self.many(self.string)))
+        self.sentences = self.many(lambda: tuple(self.string() for _ in range(4)))
         assert self.at == len(self.data), 'bytes behind the end'
 
     def number(self):

@@ -302,7 +302,8 @@ def that_the_endpoint_profiles_for_its_window():
             leaves = collections.Counter()
             for s in p.samples:
                 leaves['burn' if 'burn' in s.names else s.names[0]] += s.values['cpu']
-            assert leaves['burn'] > 0.9 * p.total('cpu') > 0, leaves
+            between = leaves['[between samples]']  # on a busy machine a thread runs for less than a sample at a time
+            assert leaves['burn'] > 0 and leaves['burn'] + between > 0.9 * p.total('cpu') > 0, leaves
         if os.path.exists(f'/proc/{burner.pid}/timers'):
             assert timers(burner.pid) == 0
         total = reader.load(urllib.request.urlopen(url + 'delta_cpu', timeout=120).read()).total('cpu')
