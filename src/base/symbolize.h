@@ -19,6 +19,13 @@ struct dp_symbol_line {
     const char *system_name; /* as in the symbol table */
     const char *file;        /* NULL: not known */
     int64_t line, start_line;
+    uint32_t discriminator; /* as in the file: tells parts of one line apart; 0: none */
+};
+
+/* Ranges of code around an address, [start, end): the entry of the line table, and the piece of the function. */
+struct dp_symbol_ranges {
+    uintptr_t line_start, line_end;
+    uintptr_t function_start, function_end;
 };
 
 struct dp_symbolize_ops {
@@ -33,4 +40,6 @@ struct dp_symbolize_ops {
     int (*add)(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
     /* Writes the lines at pc, innermost first; the last is the function itself. Returns their number; 0: not known. */
     int (*lookup)(void *session, int handle, uintptr_t pc, struct dp_symbol_line *lines, int max);
+    /* Of a file with lines. 0; negative: there is no line, or no function. NULL: a module without lines. */
+    int (*ranges)(void *session, int handle, uintptr_t pc, struct dp_symbol_ranges *ranges);
 };

@@ -10,6 +10,7 @@
 #include "modules/session.h"
 
 #include <dwarf.h>
+#include <errno.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SCOPED_BYTES = 8192 };
+enum { SCOPED_BYTES = 8192, SCOPES_MAX = 64 };
+enum { ATTRIBUTE_DISCRIMINATOR = 0x2136 /* DW_AT_GNU_discriminator, which old headers lack */ };
 
 struct unit {
     Dwarf_Addr start, end; /* in the process */
@@ -32,6 +34,10 @@ struct lines {
     Dwfl_Module *module;
     struct unit *units; /* by start */
     size_t n_units;
+    struct {
+        Dwarf_Die die;
+        Dwarf_Addr start, end; /* of its piece, in the file; equal: none is known */
+    } function;                /* of the last lookup */
     char scoped[SCOPED_BYTES]; /* names of the last lookup that were put together */
     size_t n_scoped;
 };
@@ -121,17 +127,75 @@ static const char *call_file(Dwarf_Die *cu, Dwarf_Die *inlined)
     return dwarf_filesrc(files, number, NULL, NULL);
 }
 
-/*
- * The DIEs around pc, innermost first, as nested in the code. dwarf_getscopes alone does not give that: at an inlined
- * function it continues with the scopes around the function's definition.
- */
-static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
+/* Notes the piece of a function's code that holds pc. False: none does. */
+static bool note_function(struct lines *l, Dwarf_Die *die, Dwarf_Addr pc)
 {
-    Dwarf_Die *lexical = NULL;
-    int n = dwarf_getscopes(cu, pc, &lexical);
+    Dwarf_Addr base, start, end;
+    for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;)
+        if (pc >= start && pc < end) {
+            l->function.die = *die;
+            l->function.start = start;
+            l->function.end = end;
+            return true;
+        }
+    return false;
+}
+
+/*
+ * Finds the function around pc. dwarf_getscopes reads the whole unit, which takes milliseconds for a large one; so the
+ * function of the last lookup is tried first.
+ */
+static bool find_function(struct lines *l, struct unit *unit, Dwarf_Addr pc)
+{
+    Dwarf_Die *lexical = NULL, *scopes = NULL;
+    if (l->function.start < l->function.end && pc >= l->function.start && pc < l->function.end &&
+        l->function.die.cu == unit->cu.cu)
+        return true;
+    int n = dwarf_getscopes(&unit->cu, pc, &lexical);
+    /* At an inlined function it continues with the scopes around the function's definition. */
     if (n > 0)
-        n = dwarf_getscopes_die(&lexical[0], scopes);
+        n = dwarf_getscopes_die(&lexical[0], &scopes);
+    bool found = false;
+    for (int i = 0; i < n && !found; i++) {
+        int tag = dwarf_tag(&scopes[i]);
+        if (tag == DW_TAG_subprogram || tag == DW_TAG_entry_point)
+            found = note_function(l, &scopes[i], pc);
+    }
     free(lexical);
+    free(scopes);
+    return found;
+}
+
+/* The child of a DIE whose code holds pc. */
+static bool find_inside(Dwarf_Die *die, Dwarf_Addr pc, Dwarf_Die *inside)
+{
+    Dwarf_Die child;
+    if (dwarf_child(die, &child))
+        return false;
+    do {
+        int tag = dwarf_tag(&child);
+        bool may_hold = tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block || tag == DW_TAG_try_block ||
+                        tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
+        if (may_hold && dwarf_haspc(&child, pc) > 0) {
+            *inside = child;
+            return true;
+        }
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+/* The DIEs around pc from the innermost one to the function, as nested in the code. */
+static int scopes_at(struct lines *l, struct unit *unit, Dwarf_Addr pc, Dwarf_Die scopes[SCOPES_MAX])
+{
+    Dwarf_Die nested[SCOPES_MAX];
+    if (!find_function(l, unit, pc))
+        return 0;
+    int n = 1;
+    nested[0] = l->function.die;
+    while (n < SCOPES_MAX && find_inside(&nested[n - 1], pc, &nested[n]))
+        n++;
+    for (int i = 0; i < n; i++)
+        scopes[i] = nested[n - 1 - i];
     return n;
 }
 
@@ -152,6 +216,13 @@ static bool is_scope(int tag)
 {
     return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
            tag == DW_TAG_namespace || tag == DW_TAG_subprogram;
+}
+
+/* Whether a function has no scope but its file, so that none needs to be searched, which takes long. */
+static bool is_c(Dwarf_Die *cu)
+{
+    int language = dwarf_srclang(cu);
+    return language == DW_LANG_C || language == DW_LANG_C89 || language == DW_LANG_C99 || language == DW_LANG_C11;
 }
 
 /*
@@ -247,16 +318,18 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
     struct unit *unit = find_unit(file->lines, pc);
     if (!unit)
         return 0;
-    Dwarf_Die *scopes = NULL;
+    Dwarf_Die scopes[SCOPES_MAX];
     struct lines *l = file->lines;
     l->n_scoped = 0;
-    int n_scopes = scopes_at(&unit->cu, pc - unit->bias, &scopes), n = 0;
+    int n_scopes = scopes_at(l, unit, pc - unit->bias, scopes), n = 0;
     const char *at_file = NULL;
     int at_line = 0;
+    unsigned at_discriminator = 0;
     Dwarf_Line *row = dwarf_getsrc_die(&unit->cu, pc - unit->bias);
     if (row) {
         at_file = dwarf_linesrc(row, NULL, NULL);
         dwarf_lineno(row, &at_line);
+        dwarf_linediscriminator(row, &at_discriminator);
     }
     for (int i = 0; i < n_scopes && n < max; i++) {
         Dwarf_Die *die = &scopes[i];
@@ -266,7 +339,7 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
         const char *name = string_of(die, DW_AT_name), *linkage = string_of(die, DW_AT_linkage_name);
         if (!linkage)
             linkage = string_of(die, DW_AT_MIPS_linkage_name);
-        if (!linkage && name)
+        if (!linkage && name && !is_c(&unit->cu))
             name = scoped_name(l, die, name);
         lines[n++] = (struct dp_symbol_line){
             .name = name,
@@ -274,6 +347,7 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
             .file = at_file,
             .line = at_line,
             .start_line = number_of(die, DW_AT_decl_line),
+            .discriminator = at_discriminator,
         };
         if (tag != DW_TAG_inlined_subroutine) {
             /* No call returns to the entry: it stands for the whole function, not for the code inlined there. */
@@ -286,8 +360,8 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
         }
         at_file = call_file(&unit->cu, die); /* the place where the next frame rootward called it */
         at_line = (int)number_of(die, DW_AT_call_line);
+        at_discriminator = (unsigned)number_of(die, ATTRIBUTE_DISCRIMINATOR);
     }
-    free(scopes);
     return n;
 }
 
@@ -297,6 +371,48 @@ static int lookup(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lin
         open_lines(file);
     int n = file->lines ? lookup_lines(file, pc, lines, max) : 0;
     return n ? n : dp_session_function(file, pc, lines);
+}
+
+/* ---- ranges ----------------------------------------------------------------------------------------------------- */
+
+/* The entry of the line table that covers pc: up to the next one at another address. */
+static int find_line_range(struct unit *unit, Dwarf_Addr pc, struct dp_symbol_ranges *ranges)
+{
+    Dwarf_Lines *table;
+    size_t n, lo = 0, hi;
+    Dwarf_Addr at;
+    if (dwarf_getsrclines(&unit->cu, &table, &n))
+        return -ENOENT;
+    for (hi = n; lo < hi;) { /* the first entry beyond pc */
+        size_t mid = lo + (hi - lo) / 2;
+        if (dwarf_lineaddr(dwarf_onesrcline(table, mid), &at))
+            return -ENOENT;
+        if (at <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (!lo || lo == n)
+        return -ENOENT;
+    dwarf_lineaddr(dwarf_onesrcline(table, lo - 1), &at);
+    ranges->line_start = at + unit->bias;
+    dwarf_lineaddr(dwarf_onesrcline(table, lo), &at);
+    ranges->line_end = at + unit->bias;
+    return 0;
+}
+
+static int find_ranges(void *session, int handle, uintptr_t pc, struct dp_symbol_ranges *ranges)
+{
+    struct elffile *file = dp_session_file(session, handle);
+    if (!file->lines)
+        open_lines(file);
+    struct unit *unit = file->lines ? find_unit(file->lines, pc) : NULL;
+    struct lines *l = file->lines;
+    if (!unit || !find_function(l, unit, pc - unit->bias))
+        return -ENOENT;
+    ranges->function_start = l->function.start + unit->bias;
+    ranges->function_end = l->function.end + unit->bias;
+    return find_line_range(unit, pc - unit->bias, ranges);
 }
 
 static void *session_open(void)
@@ -310,4 +426,5 @@ __attribute__((visibility("default"))) const struct dp_symbolize_ops dp_module_l
     .close = dp_session_close,
     .add = dp_session_add,
     .lookup = dp_session_lookup,
+    .ranges = find_ranges,
 };

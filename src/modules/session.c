@@ -64,6 +64,11 @@ int dp_session_add(void *session, const char *path, const uint8_t *build_id, siz
     return err ? err : s->n_files++;
 }
 
+struct elffile *dp_session_file(void *session, int handle)
+{
+    return &((struct session *)session)->files[handle];
+}
+
 int dp_session_function(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines)
 {
     const char *name = dp_elffile_function(file, pc);

@@ -74,7 +74,8 @@ int dp_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize 
             err = write_code(frames[i], how, files, fn, ctx);
         } else if (frame->type == DP_FRAME_NAMED) {
             struct dp_function f = dp_function_get((uint32_t)(frame->pc >> 32));
-            line = (struct dp_symbol_line){f.name, NULL, *f.file ? f.file : NULL, (uint32_t)frame->pc, 0};
+            line =
+                (struct dp_symbol_line){.name = f.name, .file = *f.file ? f.file : NULL, .line = (uint32_t)frame->pc};
         }
         if (line.name)
             err = write_line(0, &line, fn, ctx);

@@ -27,6 +27,7 @@ int dp_cli_view(int argc, char **argv);
 int dp_cli_convert(int argc, char **argv);
 int dp_cli_push(int argc, char **argv);
 int dp_cli_timeline(int argc, char **argv);
+int dp_cli_pgo(int argc, char **argv);
 int dp_cli_merge(int argc, char **argv);
 int dp_cli_diff(int argc, char **argv);
 

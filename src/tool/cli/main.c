@@ -26,6 +26,7 @@ static const struct dp_cli_verb verbs[] = {
     {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
     {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
     {"push", "DIR... --to URL [OPTION]...", "send profiles to a database as they appear", dp_cli_push},
+    {"pgo", "PATH... --for clang|bolt -o FILE", "make a profile for a compiler from CPU samples", dp_cli_pgo},
     {"merge", "PATH... -o OUT", "merge many profiles into one", dp_cli_merge},
     {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "write what happened between two profiles", dp_cli_diff},
 };

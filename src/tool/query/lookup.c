@@ -12,6 +12,7 @@
 #include "base/elf_headers.h"
 #include "tool/query/installed.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,23 @@ static bool is_file(const char *path)
     return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* path NULL: the mapping's own. */
+static void open_object(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
+                        const char *path, struct dp_query_naming_object *object)
+{
+    uint8_t build_id[MAX_BUILD_ID];
+    size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
+    if (!path)
+        path = dp_model_text(m, m->mappings.at[mapping].file);
+    object->handle = !n ? -ESTALE : !is_file(path) ? -ENOENT : 0;
+    if (!object->handle)
+        object->handle = names->ops->add(names->session, path, build_id, n, 0);
+    if (object->handle >= 0)
+        object->n_headers = read_headers(path, object->headers);
+}
+
 static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *names, const struct dp_model *m,
-                                                uint32_t mapping)
+                                                uint32_t mapping, const char *path)
 {
     size_t known = names->objects.n;
     if (known < m->mappings.n) {
@@ -86,32 +102,50 @@ static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *n
         names->objects.n = m->mappings.n;
     }
     struct dp_query_naming_object **object = &names->objects.at[mapping];
-    if (!*object && (*object = calloc(1, sizeof **object))) {
-        const char *path = dp_model_text(m, m->mappings.at[mapping].file);
-        uint8_t build_id[MAX_BUILD_ID];
-        size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
-        (*object)->handle = -1;
-        if (n && is_file(path))
-            (*object)->handle = names->ops->add(names->session, path, build_id, n, 0);
-        if ((*object)->handle >= 0)
-            (*object)->n_headers = read_headers(path, (*object)->headers);
-    }
+    if (!*object && (*object = calloc(1, sizeof **object)))
+        open_object(names, m, mapping, path, *object);
     return *object;
+}
+
+int dp_naming_lookup_open(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
+                          const char *path)
+{
+    if (!open_module(names) || !names->ops->ranges)
+        return -ENOSYS;
+    char *whole = path ? realpath(path, NULL) : NULL;
+    struct dp_query_naming_object *object = !path || whole ? object_of(names, m, mapping, whole) : NULL;
+    free(whole);
+    return object ? object->handle : -ENOENT;
+}
+
+static bool find_address(const struct dp_query_naming_object *object, uint64_t place, uint64_t *address)
+{
+    for (size_t i = 0; i < object->n_headers; i++) {
+        const Elf64_Phdr *header = &object->headers[i];
+        *address = place - header->p_offset + header->p_vaddr;
+        if (header->p_type == PT_LOAD && place - header->p_offset < header->p_filesz)
+            return true;
+    }
+    return false;
+}
+
+bool dp_naming_lookup_address(const struct dp_query_naming_lookup *names, uint32_t mapping, uint64_t place,
+                              uint64_t *address)
+{
+    return mapping < names->objects.n && names->objects.at[mapping] &&
+           find_address(names->objects.at[mapping], place, address);
 }
 
 int dp_query_naming_lookup_find(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t location,
                                 struct dp_symbol_line *lines, int max)
 {
     const struct dp_model_location *l = &m->locations.at[location];
+    uint64_t address;
     struct dp_query_naming_object *object =
-        l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1) : NULL;
-    for (size_t i = 0; object && object->handle >= 0 && i < object->n_headers; i++) {
-        const Elf64_Phdr *header = &object->headers[i];
-        if (header->p_type == PT_LOAD && l->place - header->p_offset < header->p_filesz)
-            return names->ops->lookup(names->session, object->handle, l->place - header->p_offset + header->p_vaddr,
-                                      lines, max);
-    }
-    return 0;
+        l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1, NULL) : NULL;
+    return object && object->handle >= 0 && find_address(object, l->place, &address)
+               ? names->ops->lookup(names->session, object->handle, address, lines, max)
+               : 0;
 }
 
 void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *names)

@@ -24,4 +24,15 @@ struct dp_query_naming_lookup {
  */
 int dp_query_naming_lookup_find(struct dp_query_naming_lookup *, const struct dp_model *, uint32_t location,
                                 struct dp_symbol_line *lines, int max);
+
+/*
+ * Opens a file for a mapping: `path`, or, if that is NULL, the one that the profile names. Returns the handle of
+ * names->session; -ESTALE: the file has another build-id than the profile, or the profile has none; -ENOENT: it cannot
+ * be read; -ENOSYS: the lines module is missing.
+ */
+int dp_naming_lookup_open(struct dp_query_naming_lookup *, const struct dp_model *, uint32_t mapping, const char *path);
+/* The address of a place by that file's program headers. False: it lies in no segment. */
+bool dp_naming_lookup_address(const struct dp_query_naming_lookup *, uint32_t mapping, uint64_t place,
+                              uint64_t *address);
+
 void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *);
