@@ -47,10 +47,11 @@ TOOL = {
     'leaks': ['base', 'pprof', 'profile', 'model', 'query'],
     'pack': ['base', 'pprof', 'profile', 'model', 'query'],
     'rss': ['base', 'config', 'pprof', 'profile', 'model', 'query'],
+    'pgo': ['base', 'pprof', 'profile', 'model', 'query'],
     'formats': ['base', 'pprof', 'profile', 'model', 'query'],
     'push': ['base', 'pprof', 'profile', 'model', 'formats'],
     'run': ['base', 'binary', 'config', 'query'],
-    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'formats', 'run'],
+    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'run'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
 # Numbers that look like a page, and are none: a part of the line, and what it is.

@@ -270,7 +270,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
         return 0; /* the destructors changed nothing: the tick before them was the last */
     dp_quiet_begin(&before);
-    bool blocked = dp_cpu_signal_block(true); /* in a thread of the program, samples would show the profiler */
+    bool blocked = dp_cpu_own_work_begin();
     int err = ready();
     if (is_exit)
         flags |= DP_WRITE_EXIT;
@@ -304,7 +304,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         err = failed;
     unsigned n_kept = tick.ready ? dp_agent_files_end(&paths.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
-    dp_cpu_signal_block(blocked);
+    dp_cpu_own_work_end(blocked);
     dp_quiet_end(&before);
     tick.told = is_exit && !err ? standing() : (struct standing){0};
     if (tick.told.n_samples)

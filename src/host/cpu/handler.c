@@ -180,9 +180,9 @@ static void sample(dp_cpu_slot slot, uint32_t serial, int overrun, const ucontex
     }
     if (is_at_eintr(context))
         dp_stats_add(DP_STAT_CPU_INTERRUPTED, 1);
-    if (dp_load_relaxed(&thread->is_masked)) {
-        recorded = record_synthetic(slot, DP_FRAME_MASKED, n);
-        dp_store_relaxed(&thread->is_masked, 0);
+    if (dp_load_relaxed(&thread->no_stack)) {
+        recorded = record_synthetic(slot, dp_load_relaxed(&thread->no_stack), n);
+        dp_store_relaxed(&thread->no_stack, 0);
     } else {
         recorded = record_walked(slot, serial, context, n);
     }

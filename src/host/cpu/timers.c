@@ -101,7 +101,7 @@ dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
         dp_store_relaxed(&thread->credited_ns, credited_ns);
         dp_store_relaxed(&thread->timer, 0);
         dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
-        dp_store_relaxed(&thread->is_masked, 0);
+        dp_store_relaxed(&thread->no_stack, 0);
         dp_store_relaxed(&thread->is_ours, 0);
         dp_store_relaxed(&thread->is_untimed, 0);
         thread->seen = 0;
@@ -288,7 +288,7 @@ uint32_t dp_cpu_rest_of(dp_cpu_slot slot)
         return DP_FRAME_PROFILER;
     if (!dp_load_relaxed(&dp_cpu_state.sig) || dp_load_relaxed(&thread->is_untimed))
         return DP_FRAME_NOT_WALKED;
-    return dp_load_relaxed(&thread->is_masked) ? DP_FRAME_MASKED : DP_FRAME_BETWEEN;
+    return dp_load_relaxed(&thread->no_stack) ? dp_load_relaxed(&thread->no_stack) : DP_FRAME_BETWEEN;
 }
 
 /* Credits what the thread used since its last sample, and forgets it. */

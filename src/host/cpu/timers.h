@@ -19,10 +19,10 @@ struct dp_cpu_thread {
     _Atomic int64_t credited_ns; /* of its CPU clock: the part that rows have, or that came before the profile */
     _Atomic int32_t timer;       /* 1 + the kernel's id of its timer; 0: none */
     _Atomic uint32_t serial;     /* tells this thread from an earlier one in the same slot */
-    _Atomic uint8_t is_masked;   /* it blocks the signal: time up to its next sample is [masked] */
-    _Atomic uint8_t is_ours;     /* a thread of the profiler */
-    _Atomic uint8_t is_untimed;  /* no timer could be had for it, and that was counted */
-    uint32_t seen;               /* the last scan that met it; only the scanning thread uses it */
+    _Atomic uint8_t no_stack;   /* not 0: the synthetic frame of its time up to the next sample, [masked] for example */
+    _Atomic uint8_t is_ours;    /* a thread of the profiler */
+    _Atomic uint8_t is_untimed; /* no timer could be had for it, and that was counted */
+    uint32_t seen;              /* the last scan that met it; only the scanning thread uses it */
 };
 
 /* Relaxed, unless said. */

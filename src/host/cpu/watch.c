@@ -101,7 +101,7 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
         int sig = dp_load_relaxed(&dp_cpu_state.sig);
         if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || !dp_cpu_proc_is_masked(tid, sig))
             return rest_ns;
-        dp_store_relaxed(&thread->is_masked, 1);
+        dp_store_relaxed(&thread->no_stack, DP_FRAME_MASKED);
         frame = DP_FRAME_MASKED;
     }
     add_rest(slot, tid, clock_ns, frame);
@@ -194,6 +194,28 @@ static void settle(bool all)
             pending_ns += settle_thread(slot, tid, all);
     }
     settle_unseen(process_ns, pending_ns);
+}
+
+bool dp_cpu_own_work_begin(void)
+{
+    bool blocked = dp_cpu_signal_block(true);
+    if (dp_cpu_is_on() && !blocked && dp_record_is_ready() && dp_record_fork_copy_zero()) {
+        int32_t tid = (int32_t)syscall(SYS_gettid);
+        dp_cpu_slot slot = dp_cpu_thread_find(tid);
+        if (slot)
+            add_rest(slot, tid, dp_cpu_own_clock_ns(), dp_cpu_rest_of(slot));
+    }
+    return blocked;
+}
+
+void dp_cpu_own_work_end(bool blocked)
+{
+    dp_cpu_slot slot = blocked || !dp_cpu_is_on() ? 0 : dp_cpu_thread_find((int32_t)syscall(SYS_gettid));
+    if (slot)
+        dp_store_relaxed(&dp_cpu_thread_at(slot)->no_stack, DP_FRAME_PROFILER);
+    dp_cpu_signal_block(blocked); /* if a signal has come meanwhile, it is delivered here */
+    if (slot)
+        dp_store_relaxed(&dp_cpu_thread_at(slot)->no_stack, 0);
 }
 
 void dp_cpu_settle(bool all)

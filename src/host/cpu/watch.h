@@ -35,6 +35,13 @@ int64_t dp_cpu_look(void);
  */
 void dp_cpu_settle(bool all);
 
+/*
+ * Around the profiler's own work in a thread that may be one of the program's: its time is [deltaprof]. begin returns
+ * what end needs. Async-signal-safe.
+ */
+bool dp_cpu_own_work_begin(void);
+void dp_cpu_own_work_end(bool blocked);
+
 /* Ends all timers for good: a seccomp filter may forbid what the handler calls. */
 void dp_cpu_forbid(void);
 

@@ -7,6 +7,9 @@
  * that is sampled with probability p adds a variance of s^2 (1 - p) / p to a sum. A budget is broken if it is exceeded
  * by more than CERTAIN standard deviations; if it is exceeded by less, the answer is "not sure". Memory in use is that
  * of the peak on both sides.
+ *
+ * Totals of CPU time are exact: they are those of the threads' clocks. Of a part of the stacks, n samples tell the time
+ * with a standard deviation of the square root of n samples.
  */
 #include "tool/cli/cli.h"
 #include "tool/cli/growth.h"
@@ -23,6 +26,7 @@
 #define CERTAIN 4.0 /* one in thirty thousand checks of equal programs is wrong */
 /* from this part on a budget counts as exceeded: allocations at the start of a program dilute its growth */
 #define REACHED 0.98
+#define CORES   "cores" /* a budget of CPU time by time, and its unit */
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6, BUDGETS_MAX = 16 };
 
 static const char about[] =
@@ -31,7 +35,9 @@ static const char about[] =
     "if one is exceeded; 2 for wrong options, input that cannot be read, or nothing to compare; 3 if the samples do\n"
     "not tell whether one is exceeded.\n"
     "\n"
-    "The total of alloc_space is exact, because heap profiles have it in addition to their samples. Totals of other\n"
+    "The total of alloc_space is exact, because heap profiles have it in addition to their samples, and that of cpu "
+    "is\n"
+    "exact, because CPU profiles sum to the threads' clocks. Totals of other\n"
     "types are estimates, and so are all totals with --label, --focus, --ignore, --hide or --at. All values of\n"
     "profiles that were made with heap_rate=1 are exact.\n"
     "\n"
@@ -41,7 +47,8 @@ static const char about[] =
     "                    of --type, or alloc_space for heap profiles, and delay for others\n"
     "  --max [TYPE=]SIZE|TIME\n"
     "                    NEW may have up to so much: of inuse_space if it is a size (k M G), of delay if it is a time\n"
-    "                    (ns us ms s m h). `leaks=SIZE`: that what leaks shows may have in use\n"
+    "                    (ns us ms s m h). `leaks=SIZE`: that what leaks shows may have in use. `cpu=TIME`: CPU time;\n"
+    "                    `cores=N`: CPU time by the time that NEW covers, such as 1.5\n"
     "  --lenient         exit with 0 instead of 3\n" DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
         DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED
     "  --json            one JSON object, with the exit status as `status`\n" DP_QUERY_HELP_LIMIT;
@@ -73,6 +80,15 @@ struct side {
     bool is_exact;
 };
 
+/* -1: the profile has no such type. */
+static int find_type(const struct dp_model *m, const char *name)
+{
+    for (size_t i = 0; i < m->types.n; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), name))
+            return (int)i;
+    return -1;
+}
+
 static struct side measure(struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;
@@ -85,8 +101,11 @@ static struct side measure(struct dp_query *v)
         if (!strcmp(name + n, "_objects") && !strncmp(name, space, n + 1) && !strcmp(space + n, "_space"))
             objects = (int)i;
     }
+    bool is_filtered = v->n_labels || v->has_filter[0] || v->has_filter[1] || v->has_filter[2] || v->at_text;
+    int samples = !strcmp(dp_query_type(v), "cpu") && is_filtered ? find_type(m, "samples") : -1;
     for (uint32_t row = 0; row < m->rows.n; row++) {
         double value = (double)dp_query_value(v, row);
+        double n_samples = samples < 0 ? 0 : (double)v->merge.values.at[row * m->types.n + (size_t)samples];
         if (!value || dp_query_row(v, row) <= 0)
             continue;
         double n = objects < 0 ? 0 : (double)v->merge.values.at[row * m->types.n + (size_t)objects];
@@ -95,8 +114,9 @@ static struct side measure(struct dp_query *v)
             double size = value / n, p = -expm1(-size / rate);
             side.variance += n * size * size * (1 - p) / p;
         }
+        if (n_samples > 0)
+            side.variance += value * value / n_samples;
     }
-    bool is_filtered = v->n_labels || v->has_filter[0] || v->has_filter[1] || v->has_filter[2] || v->at_text;
     if (v->allocated > 0 && !strcmp(dp_query_type(v), "alloc_space") && !is_filtered)
         side = (struct side){.total = (double)v->allocated, .is_exact = true};
     return side;
@@ -144,6 +164,8 @@ static void print_result(const struct budget *b, const struct result *r)
     if (b->is_growth)
         printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", r->type, before, after, r->percent, b->limit,
                words[r->status]);
+    else if (!strcmp(r->unit, CORES))
+        printf("%s: %.3g, at most %.3g: %s\n", r->type, r->after, b->limit, words[r->status]);
     else
         printf("%s: %s, at most %s: %s\n", r->type, after, limit, words[r->status]);
     if (r->status == DP_EXIT_UNSURE && r->noise > 0)
@@ -161,6 +183,9 @@ static void print_json(const char *separator, const struct budget *b, const stru
         if (isfinite(r->percent))
             dp_query_print_json_fraction(",", "growth_percent", r->percent);
         dp_query_print_json_fraction(",", "max_growth_percent", b->limit);
+    } else if (!strcmp(r->unit, CORES)) {
+        dp_query_print_json_fraction(",", "value", r->after);
+        dp_query_print_json_fraction(",", "max", b->limit);
     } else {
         dp_query_print_json_number(",", "value", (int64_t)r->after);
         dp_query_print_json_number(",", "max", (int64_t)b->limit);
@@ -250,6 +275,26 @@ static int check_leaks(const struct check *c, const struct budget *b, struct res
     return status;
 }
 
+static int check_cores(const struct check *c, const struct budget *b, struct result *r)
+{
+    struct dp_query v;
+    set_options(&v, c, &(struct budget){.type = "cpu"});
+    int status = dp_query_read(&v, &c->paths[c->n_paths - 1], 1);
+    double lasted = (double)v.merge.header.duration_ns;
+    if (!status && (v.merge.model.rows.n == 0 || lasted <= 0))
+        status = refuse_nothing(&v, lasted > 0 ? "the profile has no sample" : "the profile covers no time");
+    if (!status) {
+        struct side side = measure(&v);
+        strcpy(r->type, CORES);
+        strcpy(r->unit, CORES);
+        judge_most(r, b, (struct side){.total = side.total / lasted, .variance = side.variance / lasted / lasted});
+        if (!c->query.json)
+            print_result(b, r);
+    }
+    dp_query_same_fini(&v);
+    return status;
+}
+
 /* The worse of two: bad input, then over budget, then not sure. */
 static int worse(int x, int y)
 {
@@ -267,6 +312,7 @@ static int check_all(const struct check *c)
         struct result r = {.status = 0};
         int failed = b->is_growth                ? check_growth(c, b, &r)
                      : !strcmp(b->type, "leaks") ? check_leaks(c, b, &r)
+                     : !strcmp(b->type, CORES)   ? check_cores(c, b, &r)
                                                  : check_most(c, b, &r);
         if (failed) {
             r.status = DP_EXIT_USAGE;
@@ -315,6 +361,8 @@ static int take_growth(struct check *c, const char *text)
     b->is_growth = true;
     b->limit = strtod(value, &end);
     end += *end == '%';
+    if (!strcmp(b->type, CORES))
+        return refuse_budget("--max-growth", text, "a type of profiles; cpu is");
     if (end != value && !*end && b->limit >= 0 && isfinite(b->limit) && strcmp(b->type, "leaks"))
         return 0;
     return refuse_budget("--max-growth", text, "a percentage");

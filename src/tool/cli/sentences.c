@@ -4,7 +4,8 @@
  *
  * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
  * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
- * function that made others wait most; losses of the profiler. What was in order is one sentence at the end.
+ * function that made others wait most; the function that used most CPU time; losses of the profiler. What was in order
+ * is one sentence at the end.
  */
 #include "tool/cli/sentences.h"
 
@@ -27,6 +28,7 @@
 #define CAUSE_SHARE 0.25      /* of what malloc holds: a function that had less did not cause it */
 #define WAITS_SHARE 0.001     /* of the time that the profiles cover */
 #define WAITS_LEAST 10000000  /* ns */
+#define CORES_LEAST 0.02      /* used on average; less is idle */
 
 enum { NAME_BYTES = 256 };
 
@@ -348,6 +350,48 @@ static int find_locks(struct dp_cli_sentences *s)
     return status;
 }
 
+/* ---- CPU time --------------------------------------------------------------------------------------------------- */
+
+static int find_cpu(struct dp_cli_sentences *s)
+{
+    struct dp_query v;
+    struct functions f = {.at = {0}};
+    struct place place;
+    char duration[32];
+    int64_t total = 0;
+    if (!has_kind(s, "cpu"))
+        return 0;
+    int status = begin(&v, s, "cpu", DP_QUERY_AT_USUAL);
+    v.kind = "cpu";
+    if (!status)
+        status = dp_query_read(&v, s->paths, s->n_paths);
+    if (!status && count(&f, &v, 1, true)) {
+        dp_query_print_error(s->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    for (uint32_t row = 0; row < v.merge.model.rows.n && !status; row++)
+        dp_model_merge_sum(&total, dp_query_value(&v, row));
+    const struct function *most = status ? NULL : largest(&f);
+    double lasted = (double)v.merge.header.duration_ns, cores = lasted > 0 ? (double)total / lasted : 0;
+    dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
+    struct dp_cli_sentence *to = NULL;
+    if (most && cores >= CORES_LEAST && describe(s, &v, most->row, &place))
+        to = add(s, "cpu", 0.8);
+    if (to) {
+        snprintf(to->text, sizeof to->text, "CPU: %.2g cores on average in %s, %.0f%% of that in %s.", cores, duration,
+                 100 * (double)most->value / (double)total, place.name);
+        to->amount = total;
+        to->is_time = true;
+        to->stack = place.stack;
+        to->verb = "top --kind cpu";
+    } else if (!status) {
+        looked(s, "CPU %.2g cores on average", cores);
+    }
+    functions_fini(&f);
+    dp_query_fini(&v);
+    return status;
+}
+
 /* ---- all -------------------------------------------------------------------------------------------------------- */
 
 static int by_weight(const void *a, const void *b)
@@ -359,7 +403,7 @@ static int by_weight(const void *a, const void *b)
 int dp_cli_sentences_find(struct dp_cli_sentences *s)
 {
     int status = 0;
-    if (has_kind(s, "heap") || !(has_kind(s, "mutex") || has_kind(s, "block"))) {
+    if (has_kind(s, "heap") || !(has_kind(s, "mutex") || has_kind(s, "block") || has_kind(s, "cpu"))) {
         status = find_leaks(s);
         if (!status)
             status = find_held(s);
@@ -368,6 +412,8 @@ int dp_cli_sentences_find(struct dp_cli_sentences *s)
     }
     if (!status)
         status = find_locks(s);
+    if (!status)
+        status = find_cpu(s);
     qsort(s->at, s->n, sizeof *s->at, by_weight);
     struct dp_cli_sentence *to = status ? NULL : add(s, s->n ? "looked" : "nothing", 0);
     if (to)

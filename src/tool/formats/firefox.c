@@ -5,9 +5,10 @@
  *
  * Source: the types in that project's src/types/profile.ts. A profile is a list of threads. Each thread has tables of
  * strings, functions, frames and stacks (firefox_tables.h). Allocations are nativeAllocations: time, weight in bytes,
- * stack. Waits are markers with their stack as the cause, and samples with their length in ms as weight, so that the
- * call tree shows where a thread waited. Times are ms since meta.startTime. A thread without allocations has no table
- * of them: the profiler reads the time of a table's first row, and an empty one makes the range of all threads invalid.
+ * stack. Samples of CPU time are samples with that time in ms as weight. Waits are markers with their stack as the
+ * cause, and samples too, with their length, so that the call tree shows where a thread ran and waited. Times are ms
+ * since meta.startTime. A thread without allocations has no table of them: the profiler reads the time of a table's
+ * first row, and an empty one makes the range of all threads invalid.
  */
 #include "tool/formats/firefox_tables.h"
 #include "tool/formats/trace_text.h"
@@ -61,9 +62,9 @@ static bool is_alloc(const struct dp_formats_timeline_event *e)
     return e->values[DP_KIND_EVENT_ALLOC_OBJECTS] || e->values[DP_KIND_EVENT_ALLOC_SPACE];
 }
 
-static bool is_wait(const struct dp_formats_timeline_event *e)
+static bool is_time(const struct dp_formats_timeline_event *e)
 {
-    return dp_formats_timeline_is_wait(e);
+    return dp_formats_timeline_is_wait(e) || e->values[DP_KIND_EVENT_SAMPLES];
 }
 
 static bool is_marker(const struct dp_formats_timeline_event *e)
@@ -113,11 +114,11 @@ static void say_bytes(struct dp_formats_timeline_text *out, struct dp_formats_ti
     dp_formats_timeline_say(out, "%lld", (long long)e->values[DP_KIND_EVENT_ALLOC_SPACE]);
 }
 
-static void say_delay_ms(struct dp_formats_timeline_text *out, struct dp_formats_timeline_tables *t,
-                         const struct dp_formats_timeline_event *e)
+static void say_time_ms(struct dp_formats_timeline_text *out, struct dp_formats_timeline_tables *t,
+                        const struct dp_formats_timeline_event *e)
 {
     (void)t;
-    dp_formats_timeline_say(out, "%.6f", (double)e->values[DP_KIND_EVENT_DELAY] / 1e6);
+    dp_formats_timeline_say(out, "%.6f", (double)(e->values[DP_KIND_EVENT_DELAY] + e->values[DP_KIND_EVENT_CPU]) / 1e6);
 }
 
 static const char *marker_name(const struct dp_formats_timeline_event *e)
@@ -190,9 +191,9 @@ static void say_thread(struct dp_formats_timeline_text *out, struct dp_formats_t
 {
     say_thread_head(out, t->timeline, number);
     dp_formats_timeline_say(out, ",\n\"samples\":{\"weightType\":\"tracing-ms\",");
-    events_column(out, t, number, "weight", is_wait, say_delay_ms);
-    events_column(out, t, number, "stack", is_wait, say_event_stack);
-    size_t n = events_column(out, t, number, "time", is_wait, say_end);
+    events_column(out, t, number, "weight", is_time, say_time_ms);
+    events_column(out, t, number, "stack", is_time, say_event_stack);
+    size_t n = events_column(out, t, number, "time", is_time, say_end);
     dp_formats_timeline_say(out, "\"length\":%zu},\n", n);
     if (has_allocations(t->timeline, number))
         say_allocations(out, t, number);

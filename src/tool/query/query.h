@@ -95,8 +95,8 @@ enum {
 /* Their help; a verb leaves out the parts of options that it refuses or does not need. */
 #define DP_QUERY_HELP_TYPE                                                                                        \
     "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"  \
-    "  --kind KIND       which profiles of a directory: heap, block, mutex or events (default: those that have\n" \
-    "                    TYPE, else heap)\n"
+    "  --kind KIND       which profiles of a directory: heap, block, mutex, cpu or events (default: those that\n" \
+    "                    have TYPE, else heap)\n"
 #define DP_QUERY_HELP_LABEL \
     "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them\n"
 #define DP_QUERY_HELP_STACKS                                                                                          \

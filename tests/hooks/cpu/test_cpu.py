@@ -147,6 +147,8 @@ def that_shares_of_functions_are_within_the_binomial_bound():
     assert_process(r, loaded)
     # A leaf is one row for each caller, and not one for each instruction.
     assert len({names for names, _, _, _ in loaded}) < 40
+    # The last profile is written in the program's own thread; that time is not a function's.
+    assert not any(name.startswith('dp_') for names, _, _, _ in loaded for name in names)
 
 
 def that_samples_have_their_exact_addresses():
@@ -337,6 +339,28 @@ def that_the_commands_show_cpu_time():
     assert top['total'] == sum(ns for _, _, _, ns in rows(r)), top['total']
     assert any(row['name'] == 'burn' and row['cum'] > top['total'] / 2 for row in top['rows']), top['rows']
     assert 'burn' in answer('tree', '--kind', 'cpu', r.out)
+    sentence = json.loads(answer('summary', '--json', r.out))['sentences'][0]
+    assert sentence['kind'] == 'cpu' and sentence['ns'] == top['total'] and ' cores on average in ' in sentence['text'], sentence
+    assert sentence['more'].startswith('deltaprof top --kind cpu '), sentence
+    def check(*words):
+        return subprocess.run([deltaprof, 'check', *words, r.out], capture_output=True, text=True)
+    assert check('--max', 'cpu=1h').returncode == 0 and check('--max', 'cpu=1ms').returncode == 1
+    assert check('--max', 'cores=1000').returncode == 0 and check('--max', 'cores=0.0001').returncode == 1
+
+
+def that_a_timeline_has_each_sample_on_its_thread():
+    r = run([victim('cpu'), 'unequal', '4', '50'], RATE + ',events=on')
+    out = os.path.join(r.out, 'trace.json')
+    deltaprof = os.path.join(BUILD, 'src/tool/cli/deltaprof')
+    subprocess.run([deltaprof, 'timeline', r.out, '-o', out], check=True, capture_output=True)
+    with open(out) as f:
+        threads = {t['name']: t for t in json.load(f)['threads']}
+    expected = collections.Counter()
+    for _, labels, n, ns in rows(r):
+        expected[labels.get('thread')] += ns if n else 0
+    for i in range(4):
+        weights = threads[f't{i}']['samples']['weight']
+        assert weights and abs(sum(weights) - expected[f't{i}'] / MS) < 1e-3, (i, sum(weights), expected)
 
 
 def that_a_handler_on_a_small_signal_stack_is_not_interrupted():
