@@ -73,6 +73,11 @@ class Kind {
             this.values[i].push(values[i]);
     }
 
+    keepTypes(keeps) {
+        const kept = this.types.map((t, i) => i).filter(i => keeps(this.types[i].type));
+        Object.assign(this, {types: kept.map(i => this.types[i]), values: kept.map(i => this.values[i]), isLevel: kept.map(i => this.isLevel[i])});
+    }
+
     /* The ticks that end within (from, to], as [first, last + 1). */
     ticksWithin(from, to) {
         const first = lowerBound(this.ticks, t => t.end > from);

@@ -75,6 +75,11 @@ function readPack(bytes, model) {
             }
         });
     });
+    const heat = model.kinds.get(HEAT_KIND);
+    if (heat && !heat.ticks.length)
+        model.kinds.delete(HEAT_KIND);
+    else if (heat)
+        heat.keepTypes(type => type === 'samples' || type === 'cpu');
     if (wire.small())
         model.leaks = {verdict: string(), needs: string(), ticks: wire.small(), ns: wire.small(), samples: wire.small(),
                        rows: many(() => ({isLeak: wire.small() > 0, bytes: wire.small(), hourly: wire.small(), confidence: wire.small() / 1000, names: many(string)}))};

@@ -129,7 +129,7 @@ function begin() {
     byId('title').textContent = title;
     document.title = `${title} - deltaprof`;
     if (!model.kinds.has(state.kind))
-        state.kind = model.kinds.has('heap') ? 'heap' : [...model.kinds.keys()][0];
+        state.kind = model.kinds.has('heap') ? 'heap' : [...model.kinds.keys()].sort((a, b) => kindPlace(a) - kindPlace(b))[0];
     render();
 }
 

@@ -5,6 +5,7 @@
 const flame = new Flame(byId('flame'), {onPick: node => { set({zoom: flame.zoomText()}, false); crumbs(node); }, onHover: tip});
 const callers = new Flame(byId('callers'), {onPick: () => {}, onHover: (node, event) => tip(node, event, callers)});
 const chart = new Chart(byId('chart'), {onRange: (from, to) => setRange(from, to), onHover: chartTip});
+const heat = new Heat(byId('heat'), {onRange: (from, to) => setRange(from, to), onHover: heatTip});
 const table = new Table(byId('table'), pickRow, order => set({sort: order}, false));
 const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
@@ -74,15 +75,21 @@ function render() {
     drawGlance();
     controls(kind);
     drawChart(kind);
+    drawHeat(kind);
     for (const view of Object.keys(VIEWS))
         byId(`${view}View`).hidden = view !== state.view;
     document.documentElement.style.setProperty('--nav', `${document.querySelector('nav').offsetHeight}px`);
     ({flame: drawFlame, table: drawTable, locks: drawLocks, leaks: drawLeaks, rss: drawResident, workers: drawWorkers, info: drawInfo})[state.view]();
 }
 
+/* Kinds in the order of their table, then others. */
+function kindPlace(name) {
+    return KIND_NAMES.includes(name) ? KIND_NAMES.indexOf(name) : KIND_NAMES.length;
+}
+
 function controls(kind) {
     const heap = model.kinds.get('heap');
-    const tabs = [...model.kinds.keys()].sort((a, b) => KIND_NAMES.indexOf(a) - KIND_NAMES.indexOf(b)).map(k => [k, k]);
+    const tabs = [...model.kinds.keys()].sort((a, b) => kindPlace(a) - kindPlace(b)).map(k => [k, k]);
     const lenses = heap ? Object.entries(LENSES).filter(([, lens]) => lens.isThere(heap)).map(([key, lens]) => [key, lens.name]) : [];
     tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
     fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
@@ -186,6 +193,17 @@ function drawChart(kind) {
     chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: !isLevel, ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
     const toggle = name => set({hidden: (isHidden(name) ? hiddenNow().filter(n => n !== name) : [...hiddenNow(), name]).join()});
     fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), choose: () => toggle(line.name)}))]);
+}
+
+function drawHeat(kind) {
+    byId('heatBox').hidden = kind.name !== HEAT_KIND;
+    if (kind.name === HEAT_KIND)
+        heat.show({ticks: kind.ticks, values: perTick(kind, typeIndex())[0], from: state.from, to: state.to, dark: isDark()});
+}
+
+function heatTip(found, event) {
+    const at = found && new Date(found.ms);
+    showTip(found ? [`${formatTime(found.ms, true)}.${String(at.getMilliseconds()).padStart(3, '0')}`, `${formatValue(found.value, unitNow())} in ${found.cellMs} ms`] : [], event);
 }
 
 /* Lines of the chart that the user switched off: the RSS of many processes is so high that nothing else can be seen. */

@@ -38,6 +38,8 @@ static const char about[] =
     "                  appears when it is complete\n"
     "  --limit BYTES   the largest size of a profile after decompression (k M G; default 1G)\n";
 
+#define HEAT "heat map" /* the kind of the page that has the CPU samples of files of events */
+
 /* A file that is not named PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct loose {
     const char *file;
@@ -68,7 +70,10 @@ static int add(struct view *v, const char *file, const struct dp_pack_source *so
 {
     struct dp_decode_error error = {""};
     int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
-    int err = status ? 0 : dp_pack_add(&v->pack, &v->source.decode, source, &error);
+    bool is_heat = !strcmp(source->kind, HEAT);
+    int err = status    ? 0
+              : is_heat ? dp_pack_add_moments(&v->pack, &v->source.decode, source, &error)
+                        : dp_pack_add(&v->pack, &v->source.decode, source, &error);
     if (err == -EBADMSG && v->source.is_quiet)
         return DP_QUERY_BROKEN;
     return err ? dp_query_refuse("view", file, err, &error) : status;
@@ -103,6 +108,8 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
     char program[256], kind[32], directory[256] = "";
     snprintf(program, sizeof program, "%.*s", (int)f->n_program, f->program);
     snprintf(kind, sizeof kind, "%.*s", (int)f->n_kind, f->kind);
+    if (f->kind_id == DP_KIND_EVENTS) /* the same as the other files have, one by one */
+        strcpy(kind, HEAT);
     if (v->many_directories)
         snprintf(directory, sizeof directory, "%.*s", (int)n_directory(f), f->file);
     if (is_new_process) {
@@ -124,8 +131,6 @@ static int add_all_named(struct view *v)
     if (v->n_names)
         snprintf(v->program, sizeof v->program, "%.*s", (int)v->names[0].n_program, v->names[0].program);
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
-        if (v->names[i].kind_id == DP_KIND_EVENTS)
-            continue; /* the same as the other files have, one by one */
         dp_query_print_progress("view", v->n_names - i, v->n_names + 1);
         bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
         status = add_named(v, &v->names[i], is_new);

@@ -227,17 +227,18 @@ static int put_rows(struct dp_pack *pack, struct dp_pack_kind *kind)
 
 /* ---- ticks ---- */
 
-/* Encodes one tick of the kind; d NULL: the closing tick of the process. */
-static int put_tick(struct dp_pack *pack, size_t kind_number, int64_t end_us, const struct dp_decode *d)
+/* Encodes one tick of the kind, with its times in `head`. d NULL: it is not one profile. */
+static int put_tick(struct dp_pack *pack, struct dp_pack_tick head, int64_t duration_us, const struct dp_decode *d)
 {
-    struct dp_pack_kind *kind = &pack->kinds.at[kind_number];
+    struct dp_pack_kind *kind = &pack->kinds.at[head.kind];
     struct dp_pack_tick *tick = dp_vec_push(&pack->ticks);
     if (!tick)
         return -ENOMEM;
-    *tick = (struct dp_pack_tick){
-        .kind = kind_number, .end_us = end_us, .offset = pack->bytes.n, .process = kind->process, .closes = !d};
+    head.offset = pack->bytes.n;
+    head.process = kind->process;
+    *tick = head;
     int err;
-    if ((err = dp_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
+    if ((err = dp_pack_put(pack, duration_us > 0 ? (uint64_t)duration_us : 0)) ||
         (err = dp_pack_put(pack, d && d->period > 0 ? (uint64_t)d->period : 0)) ||
         (err = dp_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)))
         return err;
@@ -255,7 +256,9 @@ static int close_process(struct dp_pack *pack, size_t kind_number)
     dp_vec_clear(&kind->touched);
     kind->tick++;
     if (kind->ended && !(err = touch_missing(kind)))
-        err = put_tick(pack, kind_number, kind->last_end_us + CLOSING_US, NULL);
+        err = put_tick(
+            pack, (struct dp_pack_tick){.kind = kind_number, .end_us = kind->last_end_us + CLOSING_US, .closes = true},
+            0, NULL);
     for (size_t i = 0; i < kind->in_use.n; i++)
         memset(&kind->before.at[kind->in_use.at[i] * n_types], 0, n_types * sizeof *kind->before.at);
     dp_vec_clear(&kind->in_use);
@@ -290,27 +293,53 @@ static int find_process(struct dp_pack *pack, const struct dp_pack_source *sourc
     return dp_pack_intern(&pack->processes, texts, sizeof texts, number);
 }
 
+int dp_pack_find_kind(struct dp_pack *pack, const struct dp_pack_source *source, size_t *number)
+{
+    uint32_t process;
+    int err = find_kind(pack, source->kind, number) ?: find_process(pack, source, &process);
+    if (err)
+        return err;
+    struct dp_pack_kind *kind = &pack->kinds.at[*number];
+    if (kind->has_process && kind->process != process && (err = close_process(pack, *number)))
+        return err;
+    kind->has_process = true;
+    kind->process = process;
+    return 0;
+}
+
+void dp_pack_begin_tick(struct dp_pack *pack, size_t number)
+{
+    pack->kinds.at[number].tick++;
+    dp_vec_clear(&pack->kinds.at[number].touched);
+}
+
+int dp_pack_add_row(struct dp_pack *pack, size_t number, uint32_t row, const int64_t *values)
+{
+    struct adding adding = {pack, &pack->kinds.at[number]};
+    return add_row(&adding, row, values);
+}
+
+int dp_pack_end_tick(struct dp_pack *pack, size_t number, int64_t end_us, int64_t duration_us)
+{
+    pack->kinds.at[number].last_end_us = end_us;
+    return put_tick(pack, (struct dp_pack_tick){.kind = number, .end_us = end_us}, duration_us, NULL);
+}
+
 int dp_pack_add(struct dp_pack *pack, const struct dp_decode *d, const struct dp_pack_source *source,
                 struct dp_decode_error *error)
 {
     size_t number = 0;
-    uint32_t process;
-    int err = find_kind(pack, source->kind, &number) ?: find_process(pack, source, &process);
+    int err = dp_pack_find_kind(pack, source, &number);
     if (err)
         return err;
+    dp_pack_begin_tick(pack, number);
     struct dp_pack_kind *kind = &pack->kinds.at[number];
-    if (kind->has_process && kind->process != process && (err = close_process(pack, number)))
-        return err;
-    kind->has_process = true;
-    kind->process = process;
-    kind->tick++;
-    dp_vec_clear(&kind->touched);
     struct adding adding = {pack, kind};
     if ((err = dp_model_add(&kind->model, d, add_row, &adding, error)) || (err = touch_missing(kind)))
         return err;
     kind->last_end_us = (d->time_ns + (d->duration_ns > 0 ? d->duration_ns : 0)) / 1000;
     kind->ended = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
-    return put_tick(pack, number, kind->last_end_us, d);
+    return put_tick(pack, (struct dp_pack_tick){.kind = number, .end_us = kind->last_end_us}, d->duration_ns / 1000, d);
 }
 
 int dp_pack_close(struct dp_pack *pack)

@@ -62,6 +62,24 @@ struct dp_pack {
 int dp_pack_add(struct dp_pack *, const struct dp_decode *, const struct dp_pack_source *, struct dp_decode_error *);
 
 /*
+ * Adds the CPU samples of a file of events, a tick for each 20 ms, as source->kind. Other events are left out. Errors
+ * as of add.
+ */
+int dp_pack_add_moments(struct dp_pack *, const struct dp_decode *, const struct dp_pack_source *,
+                        struct dp_decode_error *);
+
+/*
+ * The parts of an add. find_kind: the number of the kind, which now has the source's process. begin_tick; add_row for
+ * rows of the kind's model, with a value for each of its types, at most DP_PACK_TYPES_MAX; end_tick. 0 or
+ * -ENOMEM.
+ */
+enum { DP_PACK_TYPES_MAX = 32 };
+int dp_pack_find_kind(struct dp_pack *, const struct dp_pack_source *, size_t *kind);
+void dp_pack_begin_tick(struct dp_pack *, size_t kind);
+int dp_pack_add_row(struct dp_pack *, size_t kind, uint32_t row, const int64_t *values);
+int dp_pack_end_tick(struct dp_pack *, size_t kind, int64_t end_us, int64_t duration_us);
+
+/*
  * A little varint; the same of a number in zigzag. The number of a text, or of any bytes, in a set: number 0 is the
  * empty one. 0 or -ENOMEM.
  */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/pack/pack_moments.c - adds the CPU samples of a file of events as a kind of their own, with a tick for each 20
+ * ms in which there are any: the heat map of the page. Its rows are stacks, as those of other kinds.
+ */
+#include "tool/pack/pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOMENT_US = 20000 };
+
+struct event {
+    int64_t end_us, n_samples, ns;
+    uint32_t row;
+};
+
+struct reading {
+    const struct dp_decode *decode;
+    struct dp_model *model;
+    int samples, cpu; /* columns; -1: the file has none */
+    DP_VEC(struct event) events;
+};
+
+static bool is_text(const struct dp_decode *d, uint32_t string, const char *text)
+{
+    size_t n_bytes;
+    const char *found = dp_decode_text(d, string, &n_bytes);
+    return n_bytes == strlen(text) && !memcmp(found, text, n_bytes);
+}
+
+static int column_of(const struct dp_decode *d, const char *type)
+{
+    for (size_t i = 0; i < d->types.n; i++)
+        if (is_text(d, d->types.at[i].type, type))
+            return (int)i;
+    return -1;
+}
+
+/* The model does not keep the time of a sample: each would be a row of its own. */
+static int64_t time_of(const struct reading *r)
+{
+    for (size_t i = 0; i < r->model->sample.labels.n; i++)
+        if (is_text(r->decode, r->model->sample.labels.at[i].key, "end_timestamp_ns"))
+            return r->model->sample.labels.at[i].num;
+    return 0;
+}
+
+static int take_event(void *ctx, uint32_t row, const int64_t *values)
+{
+    struct reading *r = ctx;
+    int64_t end_us = values[r->samples] || values[r->cpu] ? time_of(r) / 1000 : 0;
+    struct event *event = end_us > 0 ? dp_vec_push(&r->events) : NULL;
+    if (event)
+        *event = (struct event){end_us, values[r->samples], values[r->cpu], row};
+    return event || end_us <= 0 ? 0 : -ENOMEM;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    return (x->end_us > y->end_us) - (x->end_us < y->end_us);
+}
+
+/* The end of the 20 ms that a time lies in. */
+static int64_t moment_of(int64_t us)
+{
+    return us / MOMENT_US * MOMENT_US + MOMENT_US;
+}
+
+static int put_moments(struct dp_pack *pack, size_t kind, struct reading *r)
+{
+    int64_t values[DP_PACK_TYPES_MAX] = {0};
+    int err = 0;
+    if (r->events.n)
+        qsort(r->events.at, r->events.n, sizeof *r->events.at, by_time);
+    for (size_t i = 0; i < r->events.n && !err;) {
+        int64_t end_us = moment_of(r->events.at[i].end_us);
+        dp_pack_begin_tick(pack, kind);
+        for (; i < r->events.n && r->events.at[i].end_us < end_us && !err; i++) {
+            values[r->samples] = r->events.at[i].n_samples;
+            values[r->cpu] = r->events.at[i].ns;
+            err = dp_pack_add_row(pack, kind, r->events.at[i].row, values);
+        }
+        if (!err)
+            err = dp_pack_end_tick(pack, kind, end_us, MOMENT_US);
+    }
+    return err;
+}
+
+int dp_pack_add_moments(struct dp_pack *pack, const struct dp_decode *d, const struct dp_pack_source *source,
+                        struct dp_decode_error *error)
+{
+    struct reading r = {.decode = d, .samples = column_of(d, "samples"), .cpu = column_of(d, "cpu")};
+    size_t kind = 0;
+    if (r.samples < 0 || r.cpu < 0 || d->types.n > DP_PACK_TYPES_MAX)
+        return 0;
+    int err = dp_pack_find_kind(pack, source, &kind);
+    if (err)
+        return err;
+    r.model = &pack->kinds.at[kind].model;
+    bool is_new = !r.model->types.n;
+    if (is_new &&
+        ((err = dp_model_ignore_label(r.model, "end_timestamp_ns")) ||
+         (err = dp_model_ignore_label(r.model, "thread id")) || (err = dp_model_ignore_label(r.model, "trace_id")) ||
+         (err = dp_model_ignore_label(r.model, "span_id"))))
+        return err;
+    err = dp_model_add(r.model, d, take_event, &r, error);
+    if (!err)
+        err = put_moments(pack, kind, &r);
+    dp_vec_fini(&r.events);
+    return err;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heat.js - the heat map of CPU samples: seconds go across, the milliseconds within a second go down. So what happens
+ * once a second, or in bursts of 20 ms, is seen. A block that is dragged over is the range of time of all other views.
+ */
+const HEAT_KIND = 'heat map', HEAT_ROWS = 50, HEAT_ROW_PX = 4, HEAT_LEAST_PX = 4;
+
+class Heat {
+    /* onRange(from, to): in ms. onHover(null or {ms, value}, event). */
+    constructor(canvas, {onRange, onHover}) {
+        this.canvas = canvas;
+        this.onRange = onRange;
+        this.onHover = onHover;
+        this.drag = null;
+        this.ticks = null;
+        this.from = -Infinity;
+        this.to = Infinity;
+        this.dark = false;
+        const on = (event, act) => canvas.addEventListener(event, act);
+        on('pointerdown', event => {
+            if (event.button)
+                return;
+            canvas.setPointerCapture(event.pointerId);
+            this.drag = [this.cell(event), this.cell(event)];
+        });
+        on('pointermove', event => this.move(event));
+        on('pointerup', event => this.up(event));
+        on('pointercancel', () => { this.drag = null; this.draw(); });
+        on('pointerleave', event => this.onHover(null, event));
+        on('dblclick', () => this.onRange(-Infinity, Infinity));
+    }
+
+    /* values: by tick; a tick lies within one cell. from, to: the range that is chosen. */
+    show({ticks, values, from, to, dark}) {
+        [this.ticks, this.from, this.to, this.dark] = [ticks, from, to, dark];
+        this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
+        this.begin = Math.floor(ticks[0].start / 1000) * 1000;
+        const nSeconds = Math.ceil((ticks[ticks.length - 1].end - this.begin) / 1000), nMost = Math.floor(this.width / HEAT_LEAST_PX);
+        this.secondsEach = Math.ceil(nSeconds / nMost);
+        this.nColumns = Math.ceil(nSeconds / this.secondsEach);
+        this.cells = new Float64Array(this.nColumns * HEAT_ROWS);
+        ticks.forEach((tick, i) => { this.cells[this.cellAt((tick.start + tick.end) / 2)] += values[i]; });
+        this.most = this.cells.reduce((most, value) => Math.max(most, value), 0);
+        this.draw();
+    }
+
+    get cellMs() {
+        return this.secondsEach * 1000 / HEAT_ROWS;
+    }
+
+    get columnPx() {
+        return Math.min(this.width / this.nColumns, 24);
+    }
+
+    cellAt(ms) {
+        return Math.floor((ms - this.begin) / this.cellMs);
+    }
+
+    /* The number of the cell under the pointer; cells are numbered in the order of time. */
+    cell(event) {
+        const box = this.canvas.getBoundingClientRect(), clamp = (n, most) => Math.min(Math.max(Math.floor(n), 0), most - 1);
+        return clamp((event.clientX - box.left) / this.columnPx, this.nColumns) * HEAT_ROWS + clamp((event.clientY - box.top) / HEAT_ROW_PX, HEAT_ROWS);
+    }
+
+    move(event) {
+        if (!this.ticks)
+            return;
+        const cell = this.cell(event);
+        if (this.drag)
+            this.drag[1] = cell;
+        this.draw();
+        this.onHover({ms: this.begin + cell * this.cellMs, value: this.cells[cell], cellMs: this.cellMs}, event);
+    }
+
+    up(event) {
+        if (!this.drag)
+            return;
+        this.drag[1] = this.cell(event);
+        const [first, last] = this.drag.sort((a, b) => a - b);
+        this.drag = null;
+        this.onRange(this.begin + first * this.cellMs, this.begin + (last + 1) * this.cellMs);
+    }
+
+    draw() {
+        const ratio = window.devicePixelRatio || 1, height = HEAT_ROWS * HEAT_ROW_PX;
+        sizeCanvas(this.canvas, this.width, height, ratio);
+        const context = this.canvas.getContext('2d');
+        context.setTransform(ratio, 0, 0, ratio, 0, 0);
+        context.clearRect(0, 0, this.width, height);
+        const [first, last] = this.drag ? this.drag.slice().sort((a, b) => a - b) : [this.cellAt(this.from), this.cellAt(this.to - this.cellMs / 2)];
+        for (let cell = 0; cell < this.cells.length; cell++) {
+            const isChosen = cell >= first && cell <= last, share = this.cells[cell] / this.most;
+            context.fillStyle = this.cells[cell] ? `hsla(${45 - 45 * share},95%,${this.dark ? 30 + 25 * share : 75 - 30 * share}%,${isChosen ? 1 : 0.3})` :
+                isChosen ? (this.dark ? '#2b2b33' : '#ececf1') : 'transparent';
+            context.fillRect(Math.floor(cell / HEAT_ROWS) * this.columnPx, cell % HEAT_ROWS * HEAT_ROW_PX, Math.ceil(this.columnPx), HEAT_ROW_PX);
+        }
+    }
+}
