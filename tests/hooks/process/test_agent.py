@@ -55,6 +55,10 @@ def that_in_a_container_the_agent_has_its_own_descriptors():
             p.stdin.close()
 
 
+def that_threads_of_the_profiler_have_room_beside_large_thread_local_variables():
+    writes('', program=victim('large_tls'), files=2)
+
+
 def that_allocations_before_a_long_idle_time_are_reported():
     r = writes('load', conf='heap_rate=512k,interval=1s')
     assert 'make_load' in names_in(r), names_in(r)
