@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""CPU timers of 4 ms under a program that waits in every way, and under storms of calls that change threads, processes,
+libraries and users.
+
+    cpu.py BUILD CALLS SECONDS         such as 1000000 600: a quarter of an hour
+
+First blocking calls until there are CALLS: none may end early. Then each storm by turns, for SECONDS in all: each must end
+by itself with status 0, in time. The last line is `N passed, N failed`; the exit status is 0 if none failed.
+"""
+import collections
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+build, n_calls, seconds = os.path.abspath(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), '../reader'), os.path.join(build, 'tests/reader')]
+import reader  # noqa: E402
+
+HOOKS = os.path.join(build, 'tests/hooks')
+CONF = 'cpu_rate=4ms,heap_rate=0,mutex_rate=0,block_rate=0,interval=0'
+THREADS, ROUND_SECONDS, STORM_MS = 8, 10, 4000
+results = []
+
+
+def expect(truth, what, *seen):
+    results.append(bool(truth))
+    if not truth or not what.startswith('storm'):
+        print('ok  ' if truth else 'FAIL', what, *seen, flush=True)
+
+
+def run(*command):
+    """(status, lines of words, CPU samples); status None: it hung."""
+    with tempfile.TemporaryDirectory(prefix='deltaprof-soak-') as out:
+        environment = {**os.environ, 'LD_PRELOAD': os.path.join(build, 'runtime_hooks/preload/libdeltaprof_preload.so'),
+                       'DELTAPROF_CONF': f'{CONF},out={out}'}
+        try:
+            done = subprocess.run([os.path.join(HOOKS, command[0]), *command[1:]], env=environment, capture_output=True,
+                                  text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            return None, [], 0
+        n = sum(s.values['samples'] for path in glob.glob(out + '/*.cpu.pb.gz') for s in reader.load(path).samples)
+        return done.returncode if not done.stderr else done.stderr, [line.split() for line in done.stdout.splitlines()], n
+
+
+def wait_in_every_way():
+    calls, early, signals, round_seconds = collections.Counter(), collections.Counter(), 0, min(ROUND_SECONDS, max(n_calls // 5000, 1))
+    while sum(calls.values()) < n_calls:
+        status, lines, n = run('victim_eintr', str(round_seconds), str(THREADS))
+        if status:
+            return expect(False, 'blocking calls', status)
+        signals += n
+        for name, n_all, n_eintr, n_early in lines:
+            calls[name] += int(n_all)
+            early[name] += int(n_eintr) + int(n_early)
+    expect(not +early, f'{sum(calls.values())} blocking calls under {signals} signals; ended early:', dict(+early))
+    print('    ', dict(calls), flush=True)
+
+
+def storms():
+    kinds = [('cancel',), ('fork',), ('exec',), ('system',), ('dlopen', os.path.join(HOOKS, 'libplugin.so')), ('setid',)]
+    ms = str(int(min(STORM_MS, 1000 * seconds / len(kinds))))
+    end, counts, signals = time.monotonic() + seconds, collections.Counter(), 0
+    while time.monotonic() < end:
+        for mode, *more in kinds:
+            status, lines, n = run('victim_storm_cpu', mode, ms, *more)
+            expect(status == 0, f'storm {mode}', 'hung' if status is None else status)
+            counts[mode] += int(lines[-1][-1]) if status == 0 else 0
+            signals += n
+    expect(all(counts[mode] for mode, *_ in kinds), f'all storms did their work, under {signals} signals:', dict(counts))
+
+
+wait_in_every_way()
+storms()
+print(f'{sum(results)} passed, {len(results) - sum(results)} failed')
+sys.exit(not all(results))
