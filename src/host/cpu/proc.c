@@ -48,15 +48,21 @@ uint64_t dp_cpu_proc_number(const char *at, unsigned base)
     }
 }
 
-int32_t dp_cpu_proc_room(void)
+uint64_t dp_cpu_proc_limit(void)
+{
+    struct rlimit limit;
+    return syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &limit) ? UINT64_MAX : limit.rlim_cur;
+}
+
+int32_t dp_cpu_proc_room(int32_t n_timers)
 {
     char status[STATUS_BYTES];
-    struct rlimit limit;
     const char *line = read_proc(0, "status", status, sizeof status) ? strstr(status, "\nSigQ:") : NULL;
     const char *slash = line ? strchr(line, '/') : NULL;
     uint64_t used = line ? dp_cpu_proc_number(line + 6, 10) : 0, most = slash ? dp_cpu_proc_number(slash + 1, 10) : 0;
-    if (!slash && !syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &limit))
-        most = limit.rlim_cur;
+    if (!slash && dp_cpu_proc_limit() != UINT64_MAX)
+        most = dp_cpu_proc_limit();
+    used = used > (uint64_t)n_timers ? used - (uint64_t)n_timers : 0;
     uint64_t room = most > used ? (most - used) / 4 : 0;
     return room < DP_CPU_THREADS ? (int32_t)room : DP_CPU_THREADS;
 }

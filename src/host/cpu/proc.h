@@ -8,8 +8,14 @@
 /* The number at the beginning of a text, behind blanks; base at most 16. */
 uint64_t dp_cpu_proc_number(const char *text, unsigned base);
 
-/* A quarter of the signals that may still be queued for this user: the timers that the profiler may have. */
-int32_t dp_cpu_proc_room(void);
+/*
+ * A quarter of the signals that may be queued for this user beside those that others hold: the timers that the profiler
+ * may have. n_timers: how many it has now.
+ */
+int32_t dp_cpu_proc_room(int32_t n_timers);
+
+/* How many signals may be queued (RLIMIT_SIGPENDING); UINT64_MAX: not known. */
+uint64_t dp_cpu_proc_limit(void);
 
 /* Whether a thread blocks a signal. */
 bool dp_cpu_proc_is_masked(int32_t tid, int sig);

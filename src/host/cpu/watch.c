@@ -17,7 +17,8 @@
  * so the difference is never too large.
  *
  * RLIMIT_SIGPENDING. Each timer holds one of the user's signals that may be queued. The profile takes at most a quarter
- * of those that are free when it begins, so that sigqueue and timers of the program go on.
+ * of those that are free when it begins, so that sigqueue and timers of the program go on. If the program lowers the
+ * limit later, the next look deletes timers until that holds again.
  *
  * The calling thread blocks the signal meanwhile: its handler writes the same rows.
  */
@@ -59,6 +60,7 @@ static struct {
     _Atomic bool forbidden; /* relaxed: for ever */
     uint32_t n_looks;       /* of this profile */
     uint32_t idle_looks;    /* since one found something */
+    uint64_t limit;         /* signals that may be queued, when timers were last counted */
     int64_t process_ns;     /* the process's clock when the profile began */
     int64_t unseen_ns;      /* what rows got of threads that ended unseen */
 } watch;
@@ -264,7 +266,8 @@ static void begin(int64_t period_ns, int sig)
     dp_cpu_threads_init();
     if (dp_cpu_handler_init())
         dp_log(DP_LOG_ERROR, "cpu_rate: no memory for stacks (raise memory=); CPU time is counted without them");
-    dp_store_relaxed(&dp_cpu_state.room, dp_cpu_proc_room());
+    watch.limit = dp_cpu_proc_limit();
+    dp_store_relaxed(&dp_cpu_state.room, dp_cpu_proc_room(dp_load_relaxed(&dp_cpu_state.n_timers)));
     dp_store_relaxed(&dp_cpu_state.credited_ns, 0);
     watch.unseen_ns = 0;
     watch.idle_looks = 0;
@@ -355,6 +358,21 @@ static void check_harm(void)
                         : "cpu_rate: the program uses SIGPROF itself; from now on CPU time is counted without stacks");
 }
 
+/* Fewer signals may be queued than when timers were created: they are not the profiler's alone. */
+static void follow_limit(void)
+{
+    uint64_t limit = dp_cpu_proc_limit(), before = watch.limit;
+    watch.limit = limit;
+    if (limit >= before)
+        return;
+    int32_t most = dp_cpu_proc_room(dp_load_relaxed(&dp_cpu_state.n_timers));
+    for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS && dp_load_relaxed(&dp_cpu_state.n_timers) > most; slot++)
+        if (dp_cpu_thread_tid(slot) > 0)
+            dp_cpu_thread_disarm(slot);
+    int32_t n = dp_load_relaxed(&dp_cpu_state.n_timers);
+    dp_store_relaxed(&dp_cpu_state.room, most > n ? most - n : 0);
+}
+
 int64_t dp_cpu_look(void)
 {
     if (!dp_cpu_is_on())
@@ -364,6 +382,7 @@ int64_t dp_cpu_look(void)
     int saved = errno;
     bool blocked = dp_cpu_signal_block(true);
     check_harm();
+    follow_limit();
     look(false);
     settle(false);
     dp_cpu_signal_block(blocked);

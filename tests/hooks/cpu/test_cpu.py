@@ -241,6 +241,12 @@ def that_timers_leave_signals_to_queue():
     assert any('RLIMIT_SIGPENDING' in c for c in loaded[-1].comments), loaded[-1].comments
 
 
+def that_a_limit_that_is_lowered_later_is_kept():
+    r = run([victim('storm_cpu'), 'lowered', '3500'], FAST, timeout=120)
+    assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
+    assert r.stdout == '30\n', r.stdout
+
+
 def that_nothing_is_armed_while_it_is_off():
     for conf in ('', 'cpu_rate=0'):
         own = clocks(run([victim('cpu'), 'idle'], conf))

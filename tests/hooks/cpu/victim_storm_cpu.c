@@ -202,6 +202,47 @@ static long queues(void)
     return n;
 }
 
+/* What all processes of the user hold, queued signals and timers. */
+static rlim_t n_pending(void)
+{
+    char line[256];
+    unsigned long n = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        sscanf(line, "SigQ: %lu", &n);
+    if (status)
+        fclose(status);
+    return n;
+}
+
+/* The limit is lowered while timers exist: then the program has more of it than they. */
+static long lowers(void)
+{
+    rlim_t others = n_pending();
+    struct rlimit limit = {others + 60, others + 60};
+    union sigval value = {.sival_int = 1};
+    struct sigaction action = {.sa_sigaction = on_queued, .sa_flags = SA_SIGINFO};
+    pthread_t threads[40];
+    sigset_t one;
+    sigaction(SIGRTMIN + 3, &action, NULL);
+    sigemptyset(&one);
+    sigaddset(&one, SIGRTMIN + 3);
+    for (int i = 0; i < 40; i++)
+        check(!pthread_create(&threads[i], NULL, burns, NULL), "pthread_create");
+    usleep(200000);
+    check(!setrlimit(RLIMIT_SIGPENDING, &limit), "setrlimit");
+    usleep(2500000); /* the profiler looks every second at the latest */
+    pthread_sigmask(SIG_BLOCK, &one, NULL);
+    long n = 0;
+    while (n < 30 && !sigqueue(getpid(), SIGRTMIN + 3, value))
+        n++;
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    for (int i = 0; i < 40; i++)
+        pthread_join(threads[i], NULL);
+    check(n == 30, "signals that could be queued");
+    return n;
+}
+
 /* The program's own profiling timer. */
 static _Atomic long n_prof;
 static void on_prof(int sig)
@@ -259,9 +300,9 @@ static const struct {
     const char *name;
     long (*run)(void);
     int n_burning;
-} modes[] = {{"cancel", cancel, 2},   {"fork", forks, 2},       {"exec", executes, 2},
-             {"system", spawns, 1},   {"dlopen", opens, 2},     {"setid", sets_ids, 3},
-             {"sigqueue", queues, 0}, {"sigprof", profiles, 0}, {"sigwait", waits, 0}};
+} modes[] = {{"cancel", cancel, 2},    {"fork", forks, 2},     {"exec", executes, 2},   {"system", spawns, 1},
+             {"dlopen", opens, 2},     {"setid", sets_ids, 3}, {"sigqueue", queues, 0}, {"lowered", lowers, 0},
+             {"sigprof", profiles, 0}, {"sigwait", waits, 0}};
 
 int main(int argc, char **argv)
 {
