@@ -54,6 +54,25 @@ TOOL = {
     'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'run'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
+# A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
+# subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
+SUBJECTS = {
+    'base': 'beacon clock clocks cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbolize_ops tally tallies '
+            'text vdso vma',
+    'config': 'address lock_kind lock_kinds python_mode symbolize types unwind_mode',
+    'pprof': 'decode encode gzip index stamp strings wire',
+    'profile': 'kind',
+    'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
+    'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
+    'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
+    'host/table': 'counts event events label labels record timed_event',
+    'host/locks': 'captures contended futex_class futex_kind futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
+                  'lock_frames lock_learn lock_name lock_rows pair pairing pairs share task title wait waiter waiters waiting waits',
+    'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
+    'host/report': 'baseline columns consumer cpu_source delta dump_memory emission emit fold kind_source kind_state line line_function line_functions '
+                   'location locations profile_info row rows totals window_edge write_flags',
+    'host/api': 'core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
+}
 # Numbers that look like a page, and are none: a part of the line, and what it is.
 NO_PAGES = {
     r'\bchar \w+\[4096\]': 'a buffer',
@@ -116,6 +135,14 @@ def closure(name, seen):
             seen.add('src/' + path)
             closure('src/' + path, seen)
     return seen
+
+
+def shared_names(header):
+    """The functions, types and variables that a header of src declares."""
+    code = re.sub(r'/\*.*?\*/', ' ', text(header), flags=re.S)
+    names = set(re.findall(r'^\w[^\n;{}=]*?\b(dp_\w+)\s*\(', code, re.M)) | set(re.findall(r'^(?:struct|enum|union) (dp_\w+) \{', code, re.M))
+    names |= set(re.findall(r'^extern [^;({]*[ *](dp_\w+)(?: DP_\w+|\[\w+\])*;', code, re.M))
+    return names | set(re.findall(r'^typedef [^;]*\(\*(dp_\w+)\)', code, re.M))
 
 
 def includes(name):
@@ -181,6 +208,23 @@ class Tree(unittest.TestCase):
             for name in sources:
                 found = closure(name, set())
                 self.assertEqual([f for f in found if room_of(f[4:]) not in allowed('host/' + room) or os.path.splitext(f)[0] in above], [], name)
+
+    def test_a_shared_name_begins_with_its_room(self):
+        rooms = {room_of(f[4:]) for f in FILES if re.match(r'src/.*\.h$', f)}
+        homes = {f'dp_{room.split("/")[-1]}_': {room} for room in rooms}
+        for room, subjects in SUBJECTS.items():
+            for subject in subjects.split():
+                homes.setdefault(f'dp_{subject}_', set()).add(room)
+        self.assertEqual({p: r for p, r in homes.items() if len(r) > 1}, {})
+        wrong, used = [], set()
+        for header in (f for f in FILES if re.match(r'src/.*\.h$', f)):
+            for name in shared_names(header):
+                home = max((p for p in homes if (name + '_').startswith(p)), key=len, default=None)
+                used.add(home)
+                if home is None or room_of(header[4:]) not in homes[home]:
+                    wrong.append(f'{header}: {name}')
+        self.assertEqual(sorted(wrong), [])
+        self.assertEqual(sorted(p for p in homes if p not in used and p.count('_') > 1), [])
 
     def test_no_wing_includes_the_other(self):
         tool = [(f, i) for f in FILES if re.match(r'src/tool/.*\.[ch]$', f) for _, i in includes(f) if i.startswith('host/')]

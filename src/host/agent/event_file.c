@@ -41,7 +41,7 @@ static int own_files(const struct dp_agent_files *files)
     return err;
 }
 
-static int write_to(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
+static int write_to(struct dp_agent_files *files, struct dp_symbols_files *names, unsigned flags, int64_t deadline_ns)
 {
     struct dp_agent_file file = {.files = files, .kind = DP_KIND_EVENTS};
     int err;
@@ -59,7 +59,7 @@ static int write_to(struct dp_agent_files *files, struct dp_symbol_files *names,
     return err;
 }
 
-int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags,
+int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbols_files *names, unsigned flags,
                                int64_t deadline_ns)
 {
     if (!sink.where[0])

@@ -15,5 +15,5 @@ void dp_agent_events_sink_init(const struct dp_config *conf);
  * deadline_ns while another thread holds the symbols lock. Returns 0, also without events, or -errno: then the events
  * stay for the next tick.
  */
-int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbol_files *names, unsigned flags,
+int dp_agent_events_sink_write(struct dp_agent_files *files, struct dp_symbols_files *names, unsigned flags,
                                int64_t deadline_ns);

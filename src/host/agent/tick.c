@@ -57,7 +57,7 @@ static struct {
     _Atomic bool has_sink;
     bool forked, ready; /* this process was forked; `files` is set up for it */
     struct dp_consumer *consumers[DP_KIND_DELTAS];
-    struct dp_symbol_files names;              /* open during a tick: its profiles have most functions in common */
+    struct dp_symbols_files names;             /* open during a tick: its profiles have most functions in common */
     bool has_file[DP_KIND_DELTAS];             /* this process wrote a file of the kind */
     _Atomic uint64_t n_files;                  /* relaxed: only for the summary */
     _Atomic bool is_last, is_exit, in_handler; /* relaxed: set by the thread that waits for the tick */

@@ -120,7 +120,7 @@ static void finish(struct sample *sample)
 {
     struct dp_thread *thread = dp_thread_self();
     int64_t rest = sample->rest < 1 ? draw(thread) : sample->rest;
-    thread->page = DP_PAGE_NONE;
+    thread->page = DP_SAMPLE_PAGE_NONE;
     dp_fence_signal();
     thread->countdown = rest;
 }

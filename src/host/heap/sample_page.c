@@ -26,9 +26,9 @@ static bool pages_pay(struct dp_thread *self, uint32_t weight)
 bool deltaprof_sample_wants_page(const struct deltaprof_sample *opaque)
 {
     const struct sample *sample = (const struct sample *)opaque;
-    bool is_asked = sample->muted && dp_thread_self()->page == DP_PAGE_ASKED;
+    bool is_asked = sample->muted && dp_thread_self()->page == DP_SAMPLE_PAGE_ASKED;
     if (is_asked)
-        dp_thread_self()->page = DP_PAGE_TAKEN;
+        dp_thread_self()->page = DP_SAMPLE_PAGE_TAKEN;
     return is_asked || (sample->weight && !sample->heap && !dp_thread_gate_is_shut() &&
                         pages_pay(dp_thread_self(), sample->weight));
 }
@@ -38,7 +38,7 @@ bool deltaprof_sample_ask_page(const struct deltaprof_sample *opaque)
     const struct sample *sample = (const struct sample *)opaque;
     bool wanted = sample->weight && sample->heap == dp_load_relaxed(&dp_thread_gate_heap) && !dp_thread_gate_is_shut();
     if (wanted)
-        dp_thread_self()->page = DP_PAGE_ASKED;
+        dp_thread_self()->page = DP_SAMPLE_PAGE_ASKED;
     return wanted;
 }
 

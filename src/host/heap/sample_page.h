@@ -19,10 +19,10 @@
 static inline void dp_heap_page_given(const void *ptr)
 {
     struct dp_thread *thread = dp_thread_self();
-    if (thread->page != DP_PAGE_TAKEN)
+    if (thread->page != DP_SAMPLE_PAGE_TAKEN)
         return;
     thread->page_given = (uint32_t)(uintptr_t)ptr;
-    thread->page = DP_PAGE_GIVEN;
+    thread->page = DP_SAMPLE_PAGE_GIVEN;
 }
 
 /* Whether the C heap gave this block to the sample under way: by half of its address, which tells it from a block that
@@ -30,5 +30,5 @@ static inline void dp_heap_page_given(const void *ptr)
 static inline bool dp_heap_page_is_given(const void *ptr)
 {
     const struct dp_thread *thread = dp_thread_self();
-    return thread->page == DP_PAGE_GIVEN && thread->page_given == (uint32_t)(uintptr_t)ptr;
+    return thread->page == DP_SAMPLE_PAGE_GIVEN && thread->page_given == (uint32_t)(uintptr_t)ptr;
 }

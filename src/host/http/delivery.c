@@ -103,7 +103,7 @@ int dp_http_delivery_write(struct dp_http_delivery *d, const struct dp_http_requ
     struct dp_config conf;
     settings(&conf, q);
     if (q->text)
-        return dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
+        return dp_report_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
     end_window(d);
     dp_consumer_configure(d->consumer, &conf);
     unsigned flags =

@@ -259,7 +259,7 @@ int dp_http_page_symbol(const char *text, size_t n_bytes, dp_pprof_write_fn fn, 
             err = -ENOMEM;
     }
     if (!err && addresses.n)
-        err = dp_text_write_symbols(addresses.at, addresses.n, fn, ctx);
+        err = dp_report_text_write_symbols(addresses.at, addresses.n, fn, ctx);
     dp_vec_fini(&addresses);
     return err;
 }

@@ -67,7 +67,7 @@ static void hold(const void *word)
 static void pay(const struct dp_contended_debt *debt, dp_frame_id frame, dp_record_id waiter)
 {
     if (dp_load_relaxed(&dp_wait_rates.mutex))
-        dp_event_record_synthetic(frame, dp_labels_of_futex(debt->class), debt->ns, waiter);
+        dp_wait_event_record_synthetic(frame, dp_labels_of_futex(debt->class), debt->ns, waiter);
 }
 
 /* The record that a wait's class may stand for: programs wait in many stacks, which differ far from their leaf. */
@@ -95,7 +95,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     if ((!dp_load_relaxed(&dp_wait_rates.mutex) && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
         dp_thread_is_nested(dp_thread_self(), site ? site->sp : caller.sp) || dp_waiting_is_inside((uintptr_t)wait))
         return;
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     uint32_t labels = dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX);
     if (dp_record_intern(DP_KIND_BLOCK, labels, &stack, &wait->record)) {
@@ -159,7 +159,7 @@ void deltaprof_futex_wait_end(struct deltaprof_wait *in, const void *word, enum 
         paid_ns = unenter(wait, end, &end_ns);
     if (end == DELTAPROF_ACQUIRED && wait->blamed && word)
         remember(word);
-    dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
+    dp_wait_event_count(wait, end, counted_ns, end_ns, paid_ns);
 }
 
 bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *out, const void *word)
@@ -186,16 +186,16 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
     const struct wake *wake = (const struct wake *)in;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_share share;
+    struct dp_wait_share share;
     int64_t owed_ns = 0;
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++)
         owed_ns += wake->debts[i].ns;
-    if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, false, &share))
+    if (dp_thread_guarded(dp_thread_self()) || !dp_wait_event_share(owed_ns, false, &share))
         return;
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
-        int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
+        int64_t n = i ? 0 : share.n, ns = dp_wait_share_of(&share, wake->debts[i].ns);
         dp_record_id id;
         if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns,
                                     &id))

@@ -123,7 +123,7 @@ unsigned dp_lock_name_verdict(const char *name_and_parameters)
 /* ---- verdicts --------------------------------------------------------------------------------------------------- */
 
 struct asker {
-    struct dp_symbol_files *files; /* NULL: only names that are known already */
+    struct dp_symbols_files *files; /* NULL: only names that are known already */
     bool no_names;
     bool begun; /* modules are loaded and mappings read */
 };
@@ -196,7 +196,7 @@ static void learn_stack(struct asker *a, const struct dp_record *record)
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
-void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbols_files *files,
                    const struct dp_rows *rows)
 {
     struct asker asker = {.files = files, .no_names = symbolize == DP_SYMBOLIZE_NONE};

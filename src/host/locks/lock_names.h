@@ -19,7 +19,7 @@ unsigned dp_lock_name_verdict(const char *name);
  * Decides what the futexes are that threads have waited for, and which frames of these rows (NULL: no rows) belong to
  * locks. files: opened as names need them, and left open; NULL: only names that are known already are used.
  */
-void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbols_files *files,
                    const struct dp_rows *rows);
 
 /*

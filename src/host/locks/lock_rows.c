@@ -32,7 +32,7 @@ struct shown {
 static struct shown shown_of(unsigned kind, const struct dp_record *record)
 {
     unsigned inside;
-    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
+    dp_frame_id called = dp_report_table_frame_called(kind, record, &inside);
     return (struct shown){.frames = dp_table_frames(record) + inside,
                           .called = record->depth - inside < DP_STACK_MAX ? called : 0,
                           .depth = record->depth - inside,
@@ -197,7 +197,7 @@ static void join(unsigned kind, struct dp_rows *rows, size_t first)
 }
 
 int dp_lock_rows_scan(const struct dp_delta_rules *rules, unsigned locks, enum dp_symbolize symbolize,
-                      struct dp_symbol_files *files, struct dp_baseline *base, struct dp_rows *rows)
+                      struct dp_symbols_files *files, struct dp_baseline *base, struct dp_rows *rows)
 {
     unsigned kind = rules->kind;
     int err = dp_delta_scan(rules, locks, base, rows);

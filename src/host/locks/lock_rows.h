@@ -13,4 +13,4 @@
  * know better. files: as of dp_lock_learn. 0 or -ENOMEM.
  */
 int dp_lock_rows_scan(const struct dp_delta_rules *rules, unsigned locks, enum dp_symbolize symbolize,
-                      struct dp_symbol_files *files, struct dp_baseline *base, struct dp_rows *rows);
+                      struct dp_symbols_files *files, struct dp_baseline *base, struct dp_rows *rows);

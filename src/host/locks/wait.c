@@ -131,7 +131,7 @@ static uint8_t gil_share(int64_t now_ns)
 static void register_wait(struct dp_wait *wait, const void *lock, unsigned shared, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind | shared, wait->begin_ns, wait->record, (uintptr_t)wait);
@@ -182,13 +182,13 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
     dp_waiters_remove(wait->slot, wait->listed);
     if (!wait->slot) {
         if (on && end != DELTAPROF_NOT_WAITED)
-            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns,
-                                      waiter);
+            dp_wait_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind),
+                                           *end_ns - wait->begin_ns, waiter);
     } else if (end != DELTAPROF_NOT_WAITED) {
         int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->slot, wait->begin_ns, end_ns)
                                                     : dp_contended_timed_out(wait->slot, wait->begin_ns, end_ns);
         if (on && owed_ns)
-            dp_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns, waiter);
+            dp_wait_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns, waiter);
     } else {
         return dp_contended_cancel(wait->slot, wait->begin_ns);
     }
@@ -207,7 +207,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     if (wait->blamed)
         paid_ns = unenter(wait, end, &end_ns);
     if (wait->waiting || end == DELTAPROF_NOT_WAITED) {
-        dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
+        dp_wait_event_count(wait, end, counted_ns, end_ns, paid_ns);
         return;
     }
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
@@ -218,7 +218,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     delay_ns *= wait->n;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     dp_record_id id;
     if (dp_record_add(DP_KIND_BLOCK, 0, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns,
@@ -227,7 +227,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     dp_thread_event_end(event);
 }
 
-void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
+void dp_wait_event_count(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
                          int64_t paid_ns)
 {
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
@@ -262,7 +262,7 @@ static int64_t weighed_of_other(int64_t least_ns, int64_t owed_ns)
     return is_recorded || dp_captures_allow(&unlocks, dp_clock_ns()) ? 0 : DP_CAPTURE_NS;
 }
 
-bool dp_event_share(int64_t owed_ns, bool is_gil, struct dp_share *share)
+bool dp_wait_event_share(int64_t owed_ns, bool is_gil, struct dp_wait_share *share)
 {
     int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex), least_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
     if (!rate || owed_ns <= 0 || (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate))
@@ -307,20 +307,20 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
     int64_t owed_ns = 0;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         owed_ns += owed->ns[kind];
-    struct dp_share share;
+    struct dp_wait_share share;
     bool is_gil = owed->ns[DP_CONTENDED_KINDS - 1] != 0;
     if (dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
         return;
-    if (!dp_event_share(owed_ns, is_gil, &share))
+    if (!dp_wait_event_share(owed_ns, is_gil, &share))
         return;
     int64_t begin_ns = is_gil ? dp_clock_ns() : 0;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
-            int64_t ns = dp_share_of(&share, owed->ns[kind]);
+            int64_t ns = dp_wait_share_of(&share, owed->ns[kind]);
             dp_record_id id;
             if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n,
                                         ns, &id))
@@ -340,6 +340,6 @@ void deltaprof_lock_destroyed(const void *lock)
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])
-            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind],
-                                      DP_CHAIN_UNKNOWN);
+            dp_wait_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind],
+                                           DP_CHAIN_UNKNOWN);
 }

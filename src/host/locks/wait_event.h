@@ -50,13 +50,13 @@ static inline bool dp_event_record_unlock(uint32_t labels, const struct dp_stack
  * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded, and
  * others stand for it. is_gil: it is of an interpreter's lock. Rates as of wait.c.
  */
-struct dp_share {
+struct dp_wait_share {
     int64_t n, delay_ns, owed_ns;
 };
-bool dp_event_share(int64_t owed_ns, bool is_gil, struct dp_share *share);
+bool dp_wait_event_share(int64_t owed_ns, bool is_gil, struct dp_wait_share *share);
 
 /* The part of share->delay_ns for the part_ns of owed_ns. */
-static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
+static inline int64_t dp_wait_share_of(const struct dp_wait_share *share, int64_t part_ns)
 {
     return (int64_t)((__int128)share->delay_ns * part_ns / share->owed_ns);
 }
@@ -65,10 +65,11 @@ static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
  * Records waiting time without a holder's stack, in the mutex profile and as a chain. waiter: the record of the wait
  * that ended so, or DP_CHAIN_UNKNOWN.
  */
-static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns, dp_record_id waiter)
+static inline void dp_wait_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns,
+                                                  dp_record_id waiter)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    struct dp_event event = dp_thread_event_begin();
+    struct dp_thread_event event = dp_thread_event_begin();
     dp_record_id id;
     if (dp_event_record_unlock(labels, &stack, 1, delay_ns, &id))
         dp_chain_add(waiter, id, 1, delay_ns);
@@ -79,5 +80,5 @@ static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels,
  * Counts the end of a wait in the block profile, by its record. counted_ns: as of dp_waiting_end. paid_ns: what holders
  * paid for a wait that was cancelled; it is added without a contention.
  */
-void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
+void dp_wait_event_count(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
                          int64_t paid_ns);

@@ -32,14 +32,14 @@ unsigned dp_waits_depth(unsigned kind, dp_record_id id)
 {
     const struct dp_record *record = dp_table_record(kind, id);
     unsigned n_inside;
-    return record->depth + (dp_table_frame_called(kind, record, &n_inside) != 0);
+    return record->depth + (dp_report_table_frame_called(kind, record, &n_inside) != 0);
 }
 
 size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size)
 {
     const struct dp_record *record = dp_table_record(kind, id);
     unsigned n_inside;
-    dp_frame_id called = dp_table_frame_called(kind, record, &n_inside), frame_id = called;
+    dp_frame_id called = dp_report_table_frame_called(kind, record, &n_inside), frame_id = called;
     if (!called || i)
         frame_id = dp_table_frames(record)[i - (called != 0)];
     const struct dp_frame *frame = dp_frame_get(frame_id);
@@ -47,6 +47,6 @@ size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id i
         const char *synthetic = dp_frame_synthetic_name(frame_id);
         return synthetic ? dp_text_format(name, size, "%s", synthetic) : 0;
     }
-    size_t n = dp_text_name_of(&names->files, frame_id, frame->pc, name, size);
-    return n ? n : dp_text_place_of(frame_id, name, size);
+    size_t n = dp_report_text_name_of(&names->files, frame_id, frame->pc, name, size);
+    return n ? n : dp_report_text_place_of(frame_id, name, size);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct dp_waits_names {
-    struct dp_symbol_files files;
+    struct dp_symbols_files files;
 };
 
 /* 0 or -ENOMEM. Opens the modules that names need. */

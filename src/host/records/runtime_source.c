@@ -287,7 +287,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_records_dump *dump,
     struct dp_emission e = {.kind = c->kind, .period = heap && rate_bytes > 1 ? rate_bytes : 1};
     struct runtime_source h = {.consumer = c, .dump = dump, .scale = {.rate_bytes = rate_bytes}};
     struct dp_emit_source source = {stack, ahead, labels, &h, false, heap && rate_bytes > 1 ? scale : NULL};
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     e.locations.files = &files;
     dp_columns_choose(c->kind, c->types, &e.columns);
     if (!(h.memory = memory_of(c)))

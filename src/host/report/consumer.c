@@ -48,7 +48,7 @@ void dp_consumer_set_default_type(struct dp_consumer *c, const char *type)
     c->default_type = type;
 }
 
-void dp_consumer_share_files(struct dp_consumer *c, struct dp_symbol_files *files)
+void dp_consumer_share_files(struct dp_consumer *c, struct dp_symbols_files *files)
 {
     c->files = files;
 }

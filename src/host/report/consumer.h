@@ -45,7 +45,7 @@ struct dp_consumer {
     size_t depth;                            /* records: number of leafmost frames used */
     size_t memory_bytes;                     /* the value of `memory` */
     const char *default_type;                /* NULL: the kind's own */
-    struct dp_symbol_files *files;           /* hooks: shared by several writes; NULL: each write opens its own */
+    struct dp_symbols_files *files;          /* hooks: shared by several writes; NULL: each write opens its own */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };

@@ -173,12 +173,12 @@ static int profile(struct pass *p, unsigned kinds)
     p->key_time = string(p, "end_timestamp_ns");
     p->key_thread = string(p, "thread id");
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        p->sources[kind] = dp_table_source(kind);
+        p->sources[kind] = dp_report_table_source(kind);
     samples(p);
     return dp_locations_end(p->locations);
 }
 
-int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_pprof_write_fn fn, void *ctx)
+int dp_report_events_write(unsigned flags, struct dp_symbols_files *files, dp_pprof_write_fn fn, void *ctx)
 {
     bool waits = !(flags & DP_WRITE_NO_WAIT);
     struct pass p = {0};

@@ -19,6 +19,6 @@
  * flags: DP_WRITE_NO_WAIT, DP_WRITE_RAW. files: opened as names need them, and left open. Returns 0; 1: there is no
  * event, fn was not called; fn's error, -ENOMEM or -EAGAIN. The events stay in the ring until deliver.
  */
-int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_pprof_write_fn fn, void *ctx);
+int dp_report_events_write(unsigned flags, struct dp_symbols_files *files, dp_pprof_write_fn fn, void *ctx);
 void dp_report_events_deliver(void); /* drops the events that the last write wrote */
 void dp_report_events_fork_child(void);

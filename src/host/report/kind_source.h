@@ -36,7 +36,7 @@ struct dp_kind_source {
     /* Before the scan of a write: sets what the profile shall have beside its rows. */
     void (*prepare)(const struct dp_consumer *, unsigned flags, struct dp_emission *);
     /* Appends the rows that changed since base. files: as of dp_lock_learn. NULL: as dp_delta_scan. 0 or -ENOMEM. */
-    int (*scan)(const struct dp_delta_rules *, unsigned locks, enum dp_symbolize, struct dp_symbol_files *files,
+    int (*scan)(const struct dp_delta_rules *, unsigned locks, enum dp_symbolize, struct dp_symbols_files *files,
                 struct dp_baseline *base, struct dp_rows *rows);
     /* After the scan: fills `more`. Where memory is short, it stays empty and comes with a later profile. */
     void (*add_more)(struct dp_consumer *, bool cumulative);
@@ -78,7 +78,7 @@ struct dp_kind_source {
 const struct dp_kind_source *dp_kind_source_of(unsigned kind);
 
 /* The scan of the kind's rows, with its source. */
-int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct dp_symbol_files *files,
+int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct dp_symbols_files *files,
                         struct dp_baseline *base, struct dp_rows *rows);
 /*
  * The same with what was in use at the peak, whose time of day goes to *wall_ns. 1: no peak is kept, nothing was done.

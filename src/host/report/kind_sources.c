@@ -13,7 +13,7 @@ const struct dp_kind_source *dp_kind_source_of(unsigned kind)
     return sources[kind];
 }
 
-int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, struct dp_symbols_files *files,
                         struct dp_baseline *base, struct dp_rows *rows)
 {
     const struct dp_kind_source *source = sources[kind];

@@ -24,8 +24,8 @@ struct dp_location_mapping {
 struct dp_location_settings {
     enum dp_symbolize symbolize;
     enum dp_address address;
-    bool no_wait;                  /* -EAGAIN if another thread holds the symbols lock */
-    struct dp_symbol_files *files; /* opened as names need them, and left open; NULL, if no_wait */
+    bool no_wait;                   /* -EAGAIN if another thread holds the symbols lock */
+    struct dp_symbols_files *files; /* opened as names need them, and left open; NULL, if no_wait */
 };
 
 /* The location of an address in a function that a signal interrupted. */

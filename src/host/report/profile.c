@@ -187,8 +187,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     const struct dp_kind_source *kind = c->source_of_kind;
     int64_t rate = kind->period ? kind->period() : 1;
     struct dp_emission e = {.kind = c->kind, .more = &c->more, .period = rate > 0 ? rate : 1};
-    struct dp_emit_source source = dp_table_source(c->kind);
-    struct dp_symbol_files own = {0}, *files = c->files ? c->files : &own;
+    struct dp_emit_source source = dp_report_table_source(c->kind);
+    struct dp_symbols_files own = {0}, *files = c->files ? c->files : &own;
     e.locations.files = flags & DP_WRITE_NO_WAIT ? NULL : files;
     dp_columns_choose(c->kind, c->types, &e.columns);
     if (c->default_type && dp_columns_have(&e.columns, c->default_type))

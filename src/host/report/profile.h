@@ -13,7 +13,7 @@
 
 #include <deltaprof/deltaprof.h>
 
-struct dp_symbol_files;
+struct dp_symbols_files;
 struct dp_consumer; /* struct deltaprof_delta is one */
 
 /*
@@ -33,7 +33,7 @@ void dp_consumer_filter(struct dp_consumer *, unsigned locks);
 /* type: default_sample_type, if it is among the types; a static text. NULL: the kind's own. */
 void dp_consumer_set_default_type(struct dp_consumer *, const char *type);
 /* Before the first write: writes open the files of symbols in *files, and leave them open. */
-void dp_consumer_share_files(struct dp_consumer *, struct dp_symbol_files *files);
+void dp_consumer_share_files(struct dp_consumer *, struct dp_symbols_files *files);
 /* When the last delivered profile ended (dp_clock_ns); before the first: the begin of the first. Any thread. */
 int64_t dp_consumer_covered_ns(const struct dp_consumer *);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */

@@ -23,7 +23,7 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
     __builtin_prefetch(frames + 16);
 }
 
-dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record, unsigned *n_inside)
+dp_frame_id dp_report_table_frame_called(unsigned kind, const struct dp_record *record, unsigned *n_inside)
 {
     const struct dp_kind_source *source = dp_kind_source_of(kind);
     *n_inside = 0;
@@ -45,7 +45,7 @@ size_t dp_table_shown(unsigned kind, const struct dp_record *record, dp_frame_id
 {
     size_t depth = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, n = 0;
     unsigned inside;
-    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
+    dp_frame_id called = dp_report_table_frame_called(kind, record, &inside);
     if (called && (inside || depth < DP_STACK_MAX))
         frames[n++] = called;
     memcpy(frames + n, dp_table_frames(record) + inside, (depth - inside) * sizeof *frames);
@@ -75,7 +75,7 @@ static size_t stack_of(unsigned kind, dp_record_id id, uint32_t part, struct dp_
     const dp_frame_id *frames = dp_table_frames(record);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
     unsigned inside;
-    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
+    dp_frame_id called = dp_report_table_frame_called(kind, record, &inside);
     size_t before = 0;
     if (called && (inside || n < DP_STACK_MAX))
         refs[before++] = dp_locations_frame(l, called);
@@ -122,7 +122,7 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     return n_out;
 }
 
-struct dp_emit_source dp_table_source(unsigned kind)
+struct dp_emit_source dp_report_table_source(unsigned kind)
 {
     return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind, true, NULL};
 }

@@ -6,13 +6,13 @@
 #include "host/table/table.h"
 
 /* Makes the source; its ctx is the value of `kind`, not a pointer. */
-struct dp_emit_source dp_table_source(unsigned kind);
+struct dp_emit_source dp_report_table_source(unsigned kind);
 
 /*
  * The function below a record's leaf that has no frame, because it ended with a jump to the hook or into the lock's
  * library; 0: none is missing. *n_inside: number of leafmost frames inside that library, which are not shown.
  */
-dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *, unsigned *n_inside);
+dp_frame_id dp_report_table_frame_called(unsigned kind, const struct dp_record *, unsigned *n_inside);
 
 /*
  * The frames of a record as a profile shows them, [truncated] included: fills frames (DP_EMIT_STACK_MAX), leaf first.

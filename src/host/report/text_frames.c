@@ -29,7 +29,7 @@ static int write_line(uint64_t address, const struct dp_symbol_line *line, dp_pp
     return fn(ctx, text, n);
 }
 
-size_t dp_text_place_of(dp_frame_id id, char *text, size_t size)
+size_t dp_report_text_place_of(dp_frame_id id, char *text, size_t size)
 {
     unsigned long long pc = dp_frame_get(id)->pc;
     dp_symbols_lock(true);
@@ -41,7 +41,7 @@ size_t dp_text_place_of(dp_frame_id id, char *text, size_t size)
     return dp_text_format(text, size, "%s+0x%llx", slash + 1, pc - mapping.start + mapping.offset);
 }
 
-static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_files *files, dp_pprof_write_fn fn,
+static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbols_files *files, dp_pprof_write_fn fn,
                       void *ctx)
 {
     uintptr_t pc = dp_frame_get(id)->pc;
@@ -52,7 +52,7 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
     struct dp_symbol_line line = {.name = place};
     int err = 0;
     if (!symbol) {
-        dp_text_place_of(id, place, sizeof place);
+        dp_report_text_place_of(id, place, sizeof place);
         err = write_line(pc + 1, &line, fn, ctx);
     }
     for (int i = 0; symbol && i < symbol->n_lines && !err; i++) {
@@ -63,8 +63,8 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
     return err;
 }
 
-int dp_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how, struct dp_symbol_files *files,
-                         dp_pprof_write_fn fn, void *ctx)
+int dp_report_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how,
+                                struct dp_symbols_files *files, dp_pprof_write_fn fn, void *ctx)
 {
     int err = 0;
     for (size_t i = 0; i < n && !err; i++) {

@@ -13,9 +13,9 @@
  * has a line of its own with the address of its caller's. A frame without a name has its place. files: open during the
  * whole text. 0, or fn's error. After dp_symbols_maps_begin.
  */
-int dp_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how, struct dp_symbol_files *files,
-                         dp_pprof_write_fn fn, void *ctx);
+int dp_report_text_write_frames(const dp_frame_id *frames, size_t n, enum dp_symbolize how,
+                                struct dp_symbols_files *files, dp_pprof_write_fn fn, void *ctx);
 
 /* Writes OBJECT+0xPLACE, as deltaprof top names a frame of code without a name; its address if it is in no object.
  * Returns its length. After dp_symbols_maps_begin. */
-size_t dp_text_place_of(dp_frame_id id, char *text, size_t size);
+size_t dp_report_text_place_of(dp_frame_id id, char *text, size_t size);

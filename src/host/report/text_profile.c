@@ -45,7 +45,7 @@ static int write_header(const struct dp_kind_source *source, const struct dp_row
     return fn(ctx, text, source->text_header(rows, text, sizeof text));
 }
 
-static int write_row(unsigned kind, const struct dp_row *row, enum dp_symbolize how, struct dp_symbol_files *files,
+static int write_row(unsigned kind, const struct dp_row *row, enum dp_symbolize how, struct dp_symbols_files *files,
                      dp_pprof_write_fn fn, void *ctx)
 {
     char text[LINE_BYTES];
@@ -60,7 +60,7 @@ static int write_row(unsigned kind, const struct dp_row *row, enum dp_symbolize 
     }
     if (!err)
         err = fn(ctx, "\n", 1);
-    return err || how == DP_SYMBOLIZE_NONE ? err : dp_text_write_frames(frames, n, how, files, fn, ctx);
+    return err || how == DP_SYMBOLIZE_NONE ? err : dp_report_text_write_frames(frames, n, how, files, fn, ctx);
 }
 
 /*
@@ -88,10 +88,10 @@ static int begin_names(enum dp_symbolize how)
     return err;
 }
 
-int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, dp_pprof_write_fn fn, void *ctx)
+int dp_report_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_rows rows = {0};
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     const struct dp_kind_source *source = kind < DP_KIND_TABLES ? dp_kind_source_of(kind) : NULL;
     int err = source && source->text_row ? 0 : -EINVAL;
     if (!err)
@@ -109,7 +109,7 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
     return err;
 }
 
-size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
+size_t dp_report_text_name_of(struct dp_symbols_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
 {
     dp_symbols_lock(true);
     const struct dp_symbols_symbol *symbol =
@@ -124,14 +124,14 @@ size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t 
     return n;
 }
 
-int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_write_fn fn, void *ctx)
+int dp_report_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_write_fn fn, void *ctx)
 {
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     int err = begin_names(DP_SYMBOLIZE_FUNCTIONS);
     for (size_t i = 0; !err && i < n; i++) {
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);
-        if (id && dp_text_name_of(&files, id, addresses[i], name, sizeof name))
+        if (id && dp_report_text_name_of(&files, id, addresses[i], name, sizeof name))
             err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
     }
     dp_symbols_close(&files);

@@ -81,7 +81,7 @@ void dp_symbols_load(enum dp_symbolize how)
     load(DP_SYMBOL_BY_SYMBOLS, "functions are not named");
 }
 
-void dp_symbols_close(struct dp_symbol_files *files)
+void dp_symbols_close(struct dp_symbols_files *files)
 {
     int64_t kept = deltaprof_guard_enter();
     for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
@@ -182,7 +182,7 @@ static int open_file(int source, void *session, const struct dp_symbols_mapping 
 }
 
 /* The module's handle of a mapping; negative: none. */
-static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
+static int handle_of(struct dp_symbols_files *files, int source, uint32_t index)
 {
     __typeof__(files->by[0]) *s = &files->by[source];
     if (!s->session && !(s->session = opened(source)->open()))
@@ -205,7 +205,7 @@ static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
 
 /* A question to the module, and its answer. */
 struct question {
-    struct dp_symbol_files *files;
+    struct dp_symbols_files *files;
     int source;
     uint32_t index;
     uintptr_t pc;
@@ -229,7 +229,7 @@ static void give_module_up(int source, uint32_t index)
            modules[source].name, m.file);
 }
 
-static const struct dp_symbols_symbol *ask(struct dp_symbol_files *files, int source, uint32_t frame, uintptr_t pc,
+static const struct dp_symbols_symbol *ask(struct dp_symbols_files *files, int source, uint32_t frame, uintptr_t pc,
                                            uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
@@ -288,7 +288,7 @@ static const struct dp_symbols_symbol *generated(uint32_t frame)
 }
 
 /* The compiler's map and its list for debuggers grow: what is not named yet is asked for again in each report. */
-static const struct dp_symbols_symbol *find_generated(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc)
+static const struct dp_symbols_symbol *find_generated(struct dp_symbols_files *files, uint32_t frame, uintptr_t pc)
 {
     struct dp_symbol_line line;
     const struct dp_symbols_symbol *symbol = generated(frame);
@@ -324,7 +324,7 @@ const struct dp_symbols_symbol *dp_symbols_cached(uint32_t frame, uint32_t index
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
-const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc,
+const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbols_files *files, uint32_t frame, uintptr_t pc,
                                                 uint32_t index, enum dp_symbolize how)
 {
     if (how == DP_SYMBOLIZE_NONE)

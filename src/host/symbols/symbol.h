@@ -33,20 +33,20 @@ void dp_symbols_load(enum dp_symbolize how);
  * the thread that calls find also calls close.
  */
 enum { DP_SYMBOL_BY_SYMBOLS, DP_SYMBOL_BY_LINES, DP_SYMBOL_SOURCES };
-struct dp_symbol_files {
+struct dp_symbols_files {
     struct {
         void *session;
         DP_VEC(int) handles; /* by mapping: 0 not added yet, else handle + 1 or -errno */
     } by[DP_SYMBOL_SOURCES];
     bool generated; /* the map of generated code was read */
 };
-void dp_symbols_close(struct dp_symbol_files *); /* *files is zero afterwards */
+void dp_symbols_close(struct dp_symbols_files *); /* *files is zero afterwards */
 
 /*
  * Finds the lines of a code frame that lies in mapping `index`; NULL: not known. The module allocates from the host's
  * heap. Context: under the symbols lock, never in a signal handler.
  */
-const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbol_files *, uint32_t frame, uintptr_t pc, uint32_t index,
+const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbols_files *, uint32_t frame, uintptr_t pc, uint32_t index,
                                                 enum dp_symbolize how);
 /*
  * The same, but only from the cache and the names shared with the family. *missed: the module might know more.

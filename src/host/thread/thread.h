@@ -14,7 +14,7 @@
 
 /* Whether the next block of the C heap should lie at a page boundary, for a runtime's sample (host/heap/sample_page.h).
  */
-enum dp_page { DP_PAGE_NONE, DP_PAGE_ASKED, DP_PAGE_TAKEN, DP_PAGE_GIVEN };
+enum dp_thread_sample_page { DP_SAMPLE_PAGE_NONE, DP_SAMPLE_PAGE_ASKED, DP_SAMPLE_PAGE_TAKEN, DP_SAMPLE_PAGE_GIVEN };
 
 enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
 
@@ -39,7 +39,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t doubts;      /* events left out because of a busy guard whose frame seemed to be gone */
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
     uint8_t traced;       /* whether trace is set */
-    uint8_t page;         /* enum dp_page */
+    uint8_t page;         /* enum dp_thread_sample_page */
     uint16_t spacing;     /* 16 times the number of allocations between two samples; 0: not known (sample_page.c) */
     uint32_t page_given;  /* the low half of the address of the block that was given */
     uint64_t trace[3];    /* the bytes of a trace id and of a span id, for events */
@@ -148,14 +148,14 @@ static inline void dp_thread_return(bool borrowed)
 }
 
 /* An event of this thread from begin to end: the countdown is guarded, and a block for the capture is held. */
-struct dp_event {
+struct dp_thread_event {
     int64_t kept;
     bool borrowed;
 };
 
-static inline struct dp_event dp_thread_event_begin(void)
+static inline struct dp_thread_event dp_thread_event_begin(void)
 {
-    struct dp_event event = {.kept = deltaprof_guard_enter()};
+    struct dp_thread_event event = {.kept = deltaprof_guard_enter()};
     dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
     dp_fence_signal();
     dp_thread_set_up(dp_thread_self());
@@ -163,7 +163,7 @@ static inline struct dp_event dp_thread_event_begin(void)
     return event;
 }
 
-static inline void dp_thread_event_end(struct dp_event event)
+static inline void dp_thread_event_end(struct dp_thread_event event)
 {
     dp_thread_return(event.borrowed);
     dp_fence_signal();

@@ -27,7 +27,7 @@ static int drop(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-static void begin(struct dp_locations *l, struct dp_symbol_files *files)
+static void begin(struct dp_locations *l, struct dp_symbols_files *files)
 {
     struct dp_encode *encode = dp_encode_new(drop, NULL);
     struct dp_location_settings settings = {.symbolize = DP_SYMBOLIZE_FUNCTIONS, .files = files};
@@ -50,7 +50,7 @@ static pthread_barrier_t opened, may_end;
 static void *elsewhere(void *unused)
 {
     struct dp_locations l;
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     assert_int_equal(unshare(CLONE_FILES), 0);
     assert_int_equal(syscall(SYS_close_range, 3u, ~0u, 0u), 0);
     begin(&l, &files);
@@ -70,7 +70,7 @@ static void a_report_closes_what_it_opened_and_nothing_of_another_table(void **s
     (void)state;
     int ours[N_OURS];
     struct dp_locations l;
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     pthread_t thread;
     pthread_barrier_init(&opened, NULL, 2);
     pthread_barrier_init(&may_end, NULL, 2);
@@ -94,7 +94,7 @@ static void the_next_report_goes_on_with_the_open_files(void **state)
 {
     (void)state;
     struct dp_locations l;
-    struct dp_symbol_files files = {0};
+    struct dp_symbols_files files = {0};
     begin(&l, &files);
     assert_true(dp_locations_frame(&l, dp_frame_intern((uintptr_t)starts)));
     end(&l);
