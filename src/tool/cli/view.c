@@ -12,7 +12,6 @@
 #include "tool/cli/view_leaks.h"
 #include "tool/cli/view_summary.h"
 #include "tool/query/print.h"
-#include "tool/query/progress.h"
 #include "profile/kinds.h"
 #include "tool/query/files.h"
 #include "tool/pack/pack.h"

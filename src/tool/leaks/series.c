@@ -11,7 +11,6 @@
 #include "tool/leaks/series.h"
 
 #include "tool/query/print.h"
-#include "tool/query/progress.h"
 #include "tool/leaks/points.h"
 #include "profile/kinds.h"
 

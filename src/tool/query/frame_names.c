@@ -8,8 +8,7 @@
  */
 #include "tool/query/frame_names.h"
 
-#include "tool/query/passing.h"
-#include "tool/query/shorten.h"
+#include "tool/query/naming.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/query/library.c - the list of the namespaces of C++'s and Rust's own libraries. */
-#include "tool/query/passing.h"
+#include "tool/query/naming.h"
 
 #include <string.h>
 

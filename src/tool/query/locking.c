@@ -6,7 +6,7 @@
  * the one that a reader wants to see. The list has the lock functions of widely used libraries and servers. Functions
  * that do something else while they hold the lock are not in it.
  */
-#include "tool/query/passing.h"
+#include "tool/query/naming.h"
 
 #include "base/glob.h"
 

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "pprof/stamp.h"
 #include "tool/query/print.h"
-#include "tool/query/progress.h"
 #include "tool/query/query.h"
 
 #include <errno.h>

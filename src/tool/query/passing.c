@@ -5,7 +5,7 @@
  * C names are matched whole. In the C++ library these are the functions that allocate inside containers: internal names
  * of std begin with an underscore. Functions that users call, such as std::vector::push_back, are not in the list.
  */
-#include "tool/query/passing.h"
+#include "tool/query/naming.h"
 
 #include "base/glob.h"
 

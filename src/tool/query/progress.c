@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/query/progress.c - prints how far long work is, at most ten times a second. Context: one thread. */
-#include "tool/query/progress.h"
+#include "tool/query/print.h"
 
 #include <stdbool.h>
 #include <stdio.h>

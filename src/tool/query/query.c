@@ -4,7 +4,6 @@
 #include "tool/query/query.h"
 
 #include "tool/query/print.h"
-#include "tool/query/progress.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
 

@@ -5,7 +5,7 @@
  * The signs in "operator<", "operator()" and the like are not brackets; "(anonymous namespace)" and the parameters of a
  * lambda, as in {lambda(int)#1}, are parts of names.
  */
-#include "tool/query/shorten.h"
+#include "tool/query/naming.h"
 
 #include <stdbool.h>
 #include <stddef.h>
