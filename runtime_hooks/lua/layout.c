@@ -127,7 +127,7 @@ static bool find_fields(lua_State *L, struct probe *probe)
 }
 
 /* look(): its upvalue is the probe. */
-static int look(lua_State *L)
+static int run_probe(lua_State *L)
 {
     struct probe *probe = lua_touserdata(L, lua_upvalueindex(1));
     probe->here->n = 0;
@@ -146,7 +146,7 @@ static int run(lua_State *L, struct probe *probe, struct c_stack *here, const ch
     if (!err) {
         probe->here = here;
         lua_pushlightuserdata(L, probe);
-        lua_pushcclosure(L, look, 1);
+        lua_pushcclosure(L, run_probe, 1);
         lua_newtable(L);
         lua_createtable(L, 0, 1);
         lua_pushvalue(L, -3);
@@ -166,7 +166,7 @@ static void find_resume(lua_State *L, struct probe *probe)
     lua_State *coroutine = lua_newthread(L);
     probe->here = &probe->resumed;
     lua_pushlightuserdata(coroutine, probe);
-    lua_pushcclosure(coroutine, look, 1);
+    lua_pushcclosure(coroutine, run_probe, 1);
     bool ended = lua_resume(coroutine, L, 0, &n_results) == LUA_OK;
     lua_settop(L, top);
     uintptr_t resume = (uintptr_t)lua_resume;

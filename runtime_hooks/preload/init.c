@@ -62,7 +62,7 @@ static bool needs(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic, co
     return false;
 }
 
-static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
+static int read_object(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 {
     struct seen *seen = ctx;
     struct dp_range range = {UINTPTR_MAX, 0};
@@ -76,7 +76,7 @@ static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
         if (p->p_type == PT_DYNAMIC)
             seen->needed |= needs(info, (const ElfW(Dyn) *)start, DP_SONAME);
     }
-    if (dp_within(&range, (uintptr_t)look)) {
+    if (dp_within(&range, (uintptr_t)read_object)) {
         seen->self = range;
         seen->self_name = info->dlpi_name;
     }
@@ -139,7 +139,7 @@ __attribute__((constructor)) static void init(void)
     if (sanitized())
         return;
     struct seen seen = {0};
-    dl_iterate_phdr(look, &seen);
+    dl_iterate_phdr(read_object, &seen);
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
     dp_watch_main();
     dp_real_shorten_cxx(&seen.self);

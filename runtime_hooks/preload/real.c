@@ -127,7 +127,7 @@ struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYM
 
 /* is_first: in the common search, before other code of this process can be in the loader. */
 #if __GLIBC_PREREQ(2, 34)
-static void *look(const char *name, const char *version, bool is_first)
+static void *find_next(const char *name, const char *version, bool is_first)
 {
     (void)is_first;
     return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
@@ -145,21 +145,21 @@ struct search {
     void *found;
 };
 
-static void look_past_dlsym(void *ctx)
+static void find_past_dlsym(void *ctx)
 {
     struct search *search = ctx;
     search->found = search->version ? older_dlvsym(RTLD_NEXT, search->name, search->version, (void *)look_past_dlsym)
                                     : older_dlsym(RTLD_NEXT, search->name, (void *)look_past_dlsym);
 }
 
-static void *look(const char *name, const char *version, bool is_first)
+static void *find_next(const char *name, const char *version, bool is_first)
 {
     if (!is_first || !older_dlsym || !older_dlvsym || !older_catch)
         return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
     struct search search = {name, version, NULL};
     const char *object, *error = NULL;
     bool malloced;
-    older_catch(&object, &error, &malloced, look_past_dlsym, &search);
+    older_catch(&object, &error, &malloced, find_past_dlsym, &search);
     return error ? NULL : search.found;
 }
 #endif
@@ -167,9 +167,9 @@ static void *look(const char *name, const char *version, bool is_first)
 /* Stores the next definition. Returns 1 if there is one. */
 static int next(const char *name, const char *version, void **slot, bool is_first)
 {
-    void *real = *version ? look(name, version, is_first) : NULL;
+    void *real = *version ? find_next(name, version, is_first) : NULL;
     if (!real)
-        real = look(name, NULL, is_first);
+        real = find_next(name, NULL, is_first);
     if (real)
         SET(slot, real);
     return real != NULL;
@@ -210,7 +210,7 @@ static void look_up_all(void *found[N_LIBC])
     dp_lookup_libc(names, N_LIBC, found);
     for (; i < N_LIBC && !found[i]; i++)
         name = after(name);
-    if (i < N_LIBC && look(name, NULL, true) != found[i])
+    if (i < N_LIBC && find_next(name, NULL, true) != found[i])
         memset(found, 0, N_LIBC * sizeof *found);
     else if (i < N_LIBC && !found[0]) /* an object other than libc has a malloc */
         dp_lookup_debug(names, N_LIBC, found);

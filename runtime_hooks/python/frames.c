@@ -157,7 +157,7 @@ static void frames_by_loop(struct deltaprof_frames *out, const char *tstate)
 }
 
 /* The anchor of a `cframe`, and the cframe of the caller. The outermost one is part of the thread state. */
-static const char *leave(struct deltaprof_frames *out, const char *cframe)
+static const char *anchor_cframe(struct deltaprof_frames *out, const char *cframe)
 {
     bool there = deltaprof_frames_on_stack(out, cframe, 24);
     deltaprof_frames_anchor(out, there ? cframe : NULL);
@@ -174,7 +174,7 @@ static void frames_by_cframe(struct deltaprof_frames *out, const char *tstate)
     while (is_readable(out, frame, FRAME_BYTES)) {
         bool room = push(out, frame);
         if (!room || dp_python.minor < 11 || frame[dp_python.at.frame_entry])
-            cframe = leave(out, cframe);
+            cframe = anchor_cframe(out, cframe);
         if (!room)
             return;
         frame = dp_python_pointer(frame, dp_python.at.frame_previous);

@@ -11,7 +11,7 @@
 
 enum { STR_LENGTH = 16, STR_STATE = 32, CHARACTERS_MAX = DP_PYTHON_TEXT / 4 };
 
-static size_t put(char *out, uint32_t c)
+static size_t encode_utf8(char *out, uint32_t c)
 {
     if (c >= 0xd800 && c < 0xe000)
         c = 0xfffd;
@@ -58,7 +58,7 @@ bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text
         uint32_t c = bytes[0] | (kind > 1 ? (uint32_t)bytes[1] << 8 : 0);
         if (kind == 4)
             c |= (uint32_t)bytes[2] << 16;
-        n += put(buf + n, c);
+        n += encode_utf8(buf + n, c);
     }
     *text = buf;
     *n_bytes = (uint32_t)n;

@@ -24,7 +24,7 @@ static void resize(struct profile *p, size_t size)
     }
 }
 
-static int keep(void *ctx, const void *bytes, size_t n_bytes)
+static int append(void *ctx, const void *bytes, size_t n_bytes)
 {
     enum { LEAST = 1 << 16 };
     struct profile *p = ctx;
@@ -51,7 +51,7 @@ int deltaprof_python_write(struct deltaprof_delta *delta, void **bytes, size_t *
         return 0;
     }
     struct profile p = {0};
-    int err = deltaprof_delta_write_uncommitted(delta, keep, &p);
+    int err = deltaprof_delta_write_uncommitted(delta, append, &p);
     *bytes = p.bytes;
     *n_bytes = p.n;
     return err;

@@ -248,7 +248,7 @@ void dp_log_line(char *text, size_t n)
 }
 
 /* A thread that uses the relay has its own table, where a log file may be opened. */
-static void say(char *text, size_t n)
+static void write_line(char *text, size_t n)
 {
     if (dp_relay_is_used() && (dp_load_relaxed(&the_log.where) != TO_FILE || has_callback()))
         dp_relay_line(text, n);
@@ -266,7 +266,7 @@ static void vsay(int error_m, const char *format, va_list args)
 {
     int saved = errno;
     char line[DP_LOG_LINE_BYTES];
-    say(line, format_line(line, error_m, format, args));
+    write_line(line, format_line(line, error_m, format, args));
     errno = saved;
 }
 
@@ -304,7 +304,7 @@ void dp_log_bounded(struct dp_log_bound *bound, const char *format, ...)
         dp_store_relaxed(&bound->last, hash);
         if (dp_add_relaxed(&bound->n, 1) + 1 == DP_LOG_BOUND)
             n += dp_text_format(line + n, sizeof line - 1 - n, "; more lines of this kind are not logged");
-        say(line, n);
+        write_line(line, n);
     }
     errno = saved;
 }

@@ -143,7 +143,7 @@ struct out {
     size_t n, room;
 };
 
-static void put(struct out *o, char c)
+static void put_char(struct out *o, char c)
 {
     if (o->n + 1 < o->room)
         o->at[o->n++] = c;
@@ -152,7 +152,7 @@ static void put(struct out *o, char c)
 static void put_text(struct out *o, const char *text)
 {
     for (const char *p = text ? text : "(null)"; *p; p++)
-        put(o, *p);
+        put_char(o, *p);
 }
 
 static void put_number(struct out *o, uint64_t n, unsigned base, unsigned width)
@@ -164,9 +164,9 @@ static void put_number(struct out *o, uint64_t n, unsigned base, unsigned width)
         n /= base;
     } while (n);
     for (; width > count; width--)
-        put(o, '0');
+        put_char(o, '0');
     while (count)
-        put(o, reversed[--count]);
+        put_char(o, reversed[--count]);
 }
 
 static void put_error(struct out *o, int error)
@@ -212,7 +212,7 @@ size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, 
     struct out o = {out, 0, room};
     for (const char *f = format; *f; f++) {
         if (*f != '%') {
-            put(&o, *f);
+            put_char(&o, *f);
             continue;
         }
         unsigned width = 0, longs = 0;
@@ -225,7 +225,7 @@ size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, 
         } else if (*f == 'd') {
             int64_t n = longs ? va_arg(args, long long) : va_arg(args, int);
             if (n < 0)
-                put(&o, '-');
+                put_char(&o, '-');
             put_number(&o, n < 0 ? -(uint64_t)n : (uint64_t)n, 10, width);
         } else if (*f == 'u' || *f == 'x') {
             uint64_t n = longs ? va_arg(args, unsigned long long) : va_arg(args, unsigned);
@@ -233,7 +233,7 @@ size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, 
         } else if (*f == 'm') {
             put_error(&o, error_m);
         } else if (*f) {
-            put(&o, *f);
+            put_char(&o, *f);
         } else {
             break;
         }

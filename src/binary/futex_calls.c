@@ -37,7 +37,7 @@ static bool has_call(const uint8_t *code, size_t n)
     return false;
 }
 
-static bool look(const uint8_t *file, size_t n)
+static bool find_call(const uint8_t *file, size_t n)
 {
     Elf64_Ehdr head;
     size_t left = READ_MOST;
@@ -69,7 +69,7 @@ bool dp_binary_makes_futex_calls(const char *path)
         size_t n = (size_t)st.st_size;
         void *file = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
         if (file != MAP_FAILED) {
-            found = look(file, n);
+            found = find_call(file, n);
             munmap(file, n);
         }
     }

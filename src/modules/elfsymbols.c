@@ -303,8 +303,8 @@ struct nearest {
     size_t n_met;
 };
 
-static void meet(struct nearest *near, const struct elfsymbols *s, const struct elffile *file, struct function *f,
-                 uint64_t address)
+static void consider(struct nearest *near, const struct elfsymbols *s, const struct elffile *file, struct function *f,
+                     uint64_t address)
 {
     const struct function **best = f->n_bytes ? &near->sized : &near->unsized;
     if (is_mark(s, file, f))
@@ -328,7 +328,7 @@ static const struct function *find(const struct elfsymbols *s, const struct elff
     for (size_t range = range_of(s, address) + 1; range-- && !near.sized && near.n_met < LOOK_BACK;)
         for (uint32_t i = s->newest[range]; i; i = s->older[i])
             if (s->functions[i].start <= address)
-                meet(&near, s, file, &s->functions[i], address);
+                consider(&near, s, file, &s->functions[i], address);
     bool reaches =
         near.unsized && near.unsized->start == near.start && (address < s->last || address - near.start < LAST_BYTES);
     return near.sized ? near.sized : reaches ? near.unsized : NULL;

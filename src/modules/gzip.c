@@ -51,7 +51,7 @@ __attribute__((target("avx"))) static void clear_uppers(void)
     _mm256_zeroupper();
 }
 
-static void leave(void)
+static void leave_avx(void)
 {
     static _Atomic int has_avx; /* 0: not known; 1: no; 2: yes. Relaxed: each thread finds the same */
     int known = dp_load_relaxed(&has_avx);
@@ -61,7 +61,7 @@ static void leave(void)
         clear_uppers();
 }
 #else
-static void leave(void) {}
+static void leave_avx(void) {}
 #endif
 
 static void deflate_init(void *memory)
@@ -123,7 +123,7 @@ static int deflate(void *memory, struct dp_gzip_io *io, int finish)
     stream->avail_out = n_out;
     stream->end_of_stream = finish && n_in == io->n_in;
     int result = isal_deflate(stream);
-    leave();
+    leave_avx();
     if (result != COMP_OK)
         return -EIO;
     io->in += n_in - stream->avail_in;
@@ -149,7 +149,7 @@ static int inflate(void *memory, struct dp_gzip_io *io, const char **why)
     state->next_out = io->out;
     state->avail_out = n_out;
     int result = isal_inflate(state);
-    leave();
+    leave_avx();
     io->in += n_in - state->avail_in;
     io->n_in -= n_in - state->avail_in;
     io->out += n_out - state->avail_out;

@@ -18,7 +18,7 @@ struct deflate_state {
     char memory[MEMORY_BYTES] __attribute__((aligned(64)));
 };
 
-static void *take(void *opaque, unsigned count, unsigned size)
+static void *allocate(void *opaque, unsigned count, unsigned size)
 {
     struct deflate_state *state = opaque;
     size_t want = ((size_t)count * size + 63) & ~(size_t)63;
@@ -28,14 +28,14 @@ static void *take(void *opaque, unsigned count, unsigned size)
     return state->memory + state->used - want;
 }
 
-static void give_back(void *opaque, void *address) {}
+static void free_nothing(void *opaque, void *address) {}
 
 /* If it fails, every call of deflate fails. */
 static void deflate_init(void *memory)
 {
     struct deflate_state *state = memory;
     state->used = 0;
-    state->stream = (z_stream){.zalloc = take, .zfree = give_back, .opaque = state};
+    state->stream = (z_stream){.zalloc = allocate, .zfree = free_nothing, .opaque = state};
     deflateInit2(&state->stream, LEVEL, Z_DEFLATED, GZIP_WRAPPER, 8, Z_DEFAULT_STRATEGY);
 }
 

@@ -196,7 +196,7 @@ static int refuse_others(struct reader *r, int at_end)
     return dp_decode_input_refuse_others(r->input->bytes.at, n_bytes, r->error);
 }
 
-static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
+static int feed(struct reader *r, const uint8_t *bytes, size_t n_bytes)
 {
     int err = 0;
     if (r->state == START && n_bytes) {
@@ -250,7 +250,7 @@ int dp_decode_input_read(struct dp_decode_input *input, int fd, size_t limit_byt
             err = finish(&r);
             break;
         } else {
-            err = take(&r, piece, (size_t)n);
+            err = feed(&r, piece, (size_t)n);
         }
     }
     dp_mem_unmap(piece, PIECE_BYTES);
@@ -260,7 +260,7 @@ int dp_decode_input_read(struct dp_decode_input *input, int fd, size_t limit_byt
 
 static int copy(struct reader *r, const void *bytes, size_t n_bytes)
 {
-    int err = take(r, bytes, n_bytes);
+    int err = feed(r, bytes, n_bytes);
     if (!err)
         err = finish(r);
     end(r);

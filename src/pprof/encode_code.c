@@ -53,7 +53,7 @@ static struct dp_index_probe probe_of(struct dp_encode *e, const struct dp_encod
 }
 
 /* Adds a function that is not in the set. False: there is no memory. */
-static bool keep(struct dp_encode *e, struct dp_index_probe *probe, const struct dp_encode_function *f)
+static bool add_function(struct dp_encode *e, struct dp_index_probe *probe, const struct dp_encode_function *f)
 {
     if (!dp_vec_room(&e->functions, 1) || dp_index_add(&e->function_index, probe) == DP_INDEX_NONE)
         return false;
@@ -81,7 +81,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     uint8_t *at = dp_encode_open(e, DP_ENCODE_FUNCTIONS, 5 * DP_ENCODE_FIELD_MAX);
     if (!at)
         return 0;
-    if (!keep(e, &probe, &f)) {
+    if (!add_function(e, &probe, &f)) {
         dp_encode_set_full(e);
         return 0;
     }
@@ -109,7 +109,7 @@ void dp_encode_search_all(struct dp_encode *e)
             struct dp_index_probe probe = probe_of(e, &f);
             while (dp_index_candidate(&e->function_index, &probe) != DP_INDEX_NONE)
                 ;
-            if (!keep(e, &probe, &f))
+            if (!add_function(e, &probe, &f))
                 break;
         }
     dp_vec_clear(&e->unsearched);

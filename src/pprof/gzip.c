@@ -143,7 +143,7 @@ static int deflate(struct dp_gzip *gz, const void *bytes, size_t n_bytes, int fi
  * Holds the begin of a stream until it is clear whether the stream is tiny. ISA-L compresses a stream badly whose first
  * piece has less than 300 bytes, so what was held is filled up first.
  */
-static int hold(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
+static int buffer_start(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
 {
     if (gz->n_held < DP_GZIP_TINY_BYTES && (gz->n_held || n_bytes < DP_GZIP_TINY_BYTES)) {
         size_t left = DP_GZIP_TINY_BYTES - gz->n_held, n = left < n_bytes ? left : n_bytes;
@@ -191,7 +191,7 @@ int dp_gzip_write(void *gzip, const void *bytes, size_t n_bytes)
     struct dp_gzip *gz = gzip;
     if (gz->err || !n_bytes)
         return gz->err;
-    return gz->ops ? hold(gz, bytes, n_bytes) : store(gz, bytes, n_bytes);
+    return gz->ops ? buffer_start(gz, bytes, n_bytes) : store(gz, bytes, n_bytes);
 }
 
 int dp_gzip_write_last(void *gzip, const void *bytes, size_t n_bytes)

@@ -138,7 +138,7 @@ static int ready(void)
     return err;
 }
 
-static void say(int err)
+static void log_result(int err)
 {
     bool lost = dp_load_relaxed(&tick.is_last);
     if (err && lost)
@@ -162,7 +162,7 @@ void dp_agent_tick_init(const struct dp_config *conf)
     covered(dp_clock_ns());
     int err = conf->out[0] ? ready() : 0;
     if (err)
-        say(err);
+        log_result(err);
     dp_lock_unlock(&tick.lock);
 }
 
@@ -312,7 +312,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     if (n_kept)
         dp_stats_add(DP_STAT_TICKS, 1);
     if (err || n_kept)
-        say(err);
+        log_result(err);
     return err;
 }
 

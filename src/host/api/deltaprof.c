@@ -145,7 +145,7 @@ void dp_core_init_once(void)
     dp_lock_unlock(&dp_core.lock);
 }
 
-static void say_start(const struct dp_config *conf)
+static void log_start(const struct dp_config *conf)
 {
     char rate[32], interval[32];
     dp_text_size(rate, sizeof rate, conf->heap_rate);
@@ -183,7 +183,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     dp_http_endpoint_init(conf);
     if (conf->listen[0])
         dp_http_listen_init(conf);
-    say_start(conf);
+    log_start(conf);
     if (!preloaded || conf->listen[0] || has_threads())
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
@@ -285,7 +285,7 @@ bool deltaprof_inside_wanted(void)
     return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_core_conf.inside && dp_core_conf.heap_rate;
 }
 
-static void say(enum dp_log_level level, const char *line)
+static void log_guarded(enum dp_log_level level, const char *line)
 {
     int64_t kept = deltaprof_guard_enter();
     dp_log(level, "%s", line);
@@ -294,12 +294,12 @@ static void say(enum dp_log_level level, const char *line)
 
 void deltaprof_say(const char *line)
 {
-    say(DP_LOG_ERROR, line);
+    log_guarded(DP_LOG_ERROR, line);
 }
 
 void deltaprof_say_info(const char *line)
 {
-    say(DP_LOG_INFO, line);
+    log_guarded(DP_LOG_INFO, line);
 }
 
 void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags))

@@ -81,7 +81,7 @@ static int read_blocks(struct cells *cells)
     return 0;
 }
 
-static int keep(struct dp_rows *rows, const struct dp_row *row)
+static int append_row(struct dp_rows *rows, const struct dp_row *row)
 {
     struct dp_row *kept = dp_vec_push(rows);
     if (kept)
@@ -98,7 +98,7 @@ static int64_t least(int64_t a, int64_t b)
 static int split_row(struct dp_rows *to, const struct cells *cells, const struct dp_row *row)
 {
     if (row->entry & DP_ROW_SUMMED)
-        return keep(to, row);
+        return append_row(to, row);
     int64_t n = row->values[2], v = row->values[3];
     for (unsigned age = AGES; n && age--;) {
         struct dp_row part = {.id = row->id, .entry = row->entry | (age + 1) << DP_ROW_PART_SHIFT};
@@ -108,7 +108,7 @@ static int split_row(struct dp_rows *to, const struct cells *cells, const struct
         part.values[3] = part.values[2] == n ? v : known ? least(cells->at[i].v, v) : 0;
         n -= part.values[2];
         v -= part.values[2] ? part.values[3] : 0;
-        if (part.values[2] && keep(to, &part))
+        if (part.values[2] && append_row(to, &part))
             return -ENOMEM;
     }
     return 0;
@@ -155,7 +155,7 @@ static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct 
             plain.values[1] = row->values[1];
         }
         if (plain.values[0] || plain.values[1] || lived)
-            err = keep(to, &plain);
+            err = append_row(to, &plain);
         if (row && !err)
             err = split_row(to, cells, row);
         i += row != NULL;

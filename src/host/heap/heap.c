@@ -137,7 +137,7 @@ static __attribute__((noinline, cold)) void note_free(const struct dp_heap_live_
 }
 
 /* The entry of this key left the set, or never came into it. */
-static inline void give_back(uintptr_t key, const struct dp_heap_live_block *entry)
+static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry)
 {
     dp_thread_gate_remove(key);
     int64_t bytes = dp_heap_inherited_bytes(entry);
@@ -150,7 +150,7 @@ static inline void give_back(uintptr_t key, const struct dp_heap_live_block *ent
 }
 
 /* At least one frame stays. */
-static __attribute__((noinline, cold)) void leave_out(struct dp_stack *stack, uint32_t n_frames)
+static __attribute__((noinline, cold)) void skip_frames(struct dp_stack *stack, uint32_t n_frames)
 {
     uint32_t n = n_frames < stack->depth ? n_frames : stack->depth - 1;
     stack->frames += n;
@@ -187,12 +187,12 @@ static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stac
         frame = dp_frame_get(stack->frames[++n]);
     outside->pc = frame->type == DP_FRAME_CODE ? frame->pc : 0;
     if (n)
-        leave_out(stack, n);
+        skip_frames(stack, n);
 }
 
 /* Remembers the block, which exists now. */
-static inline void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
-                        struct outside *outside)
+static inline void track(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
+                         struct outside *outside)
 {
     struct dp_heap_live_block entry, stale; /* the birth is the table's to know */
     struct dp_stack stack;
@@ -204,7 +204,7 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
     bool borrowed = dp_thread_borrow();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_left_out, 0))
-        leave_out(&stack, sample->n_left_out);
+        skip_frames(&stack, sample->n_left_out);
     if (__builtin_expect(outside != NULL, 0))
         leave_out_code(&stack, outside);
     unsigned shard = dp_thread_shard(dp_thread_self());
@@ -221,10 +221,10 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
     dp_heap_peak_add(shard, (int64_t)sample->bytes);
     dp_events_add(DP_KIND_HEAP, entry.record, sample->weight, (int64_t)sample->bytes, 0, 0);
     if (stale.objects)
-        give_back(key, &stale);
+        untrack(key, &stale);
     if (!kept) {
         entry.born_ns = 0;
-        give_back(key, &entry);
+        untrack(key, &entry);
         dp_stats_add(DP_STAT_LIVE_FULL, 1);
     }
 }
@@ -236,7 +236,7 @@ static __attribute__((noinline)) void end(struct sample *sample, const void *ptr
     if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
         return;
     if (sample->weight && ptr)
-        keep(sample, ptr, site, outside);
+        track(sample, ptr, site, outside);
     finish(sample);
 }
 
@@ -281,7 +281,7 @@ void deltaprof_free_sampled(uint32_t heap, const void *ptr)
     struct dp_heap_live_block entry;
     uintptr_t key = DELTAPROF_KEY(heap, ptr);
     if (dp_heap_live_blocks_remove(key, &entry))
-        give_back(key, &entry);
+        untrack(key, &entry);
 }
 
 void deltaprof_heap_free_all(uint32_t heap)
@@ -289,7 +289,7 @@ void deltaprof_heap_free_all(uint32_t heap)
     struct dp_heap_live_block entry;
     uint32_t at = 0;
     while (heap && dp_heap_live_blocks_remove_next(&at, heap, &entry))
-        give_back(DELTAPROF_KEY(heap, NULL), &entry);
+        untrack(DELTAPROF_KEY(heap, NULL), &entry);
 }
 
 static bool claim(struct sample *sample, uint32_t heap, const void *old)
@@ -311,7 +311,7 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
 {
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
-        give_back(sample->old, &sample->entry);
+        untrack(sample->old, &sample->entry);
         dp_heap_live_blocks_drop(sample->slot);
     } else if (sample->claimed) {
         dp_heap_live_blocks_unclaim(sample->old, sample->slot);

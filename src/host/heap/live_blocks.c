@@ -253,7 +253,7 @@ void dp_heap_live_blocks_drop(uint32_t number)
     dp_store_release(&dp_heap_live_slot(number)->key, 0); /* [ENTRY] */
 }
 
-static inline bool take(struct dp_heap_live_slot *slot, struct dp_heap_live_block *entry)
+static inline bool empty_slot(struct dp_heap_live_slot *slot, struct dp_heap_live_block *entry)
 {
     dp_heap_live_read_value(slot, entry);
     dp_store_release(&slot->key, 0); /* [ENTRY] */
@@ -265,7 +265,7 @@ static __attribute__((noinline)) bool remove_elsewhere(uintptr_t key, struct dp_
     struct dp_heap_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
-    return take(slot, entry);
+    return empty_slot(slot, entry);
 }
 
 /* The usual case calls nothing, so it needs no stack. Allocators hand out next what was freed last. */
@@ -276,14 +276,14 @@ bool dp_heap_live_blocks_remove(uintptr_t key, struct dp_heap_live_block *entry)
         struct dp_heap_live_slot *first = first_slot(index);
         prefetch_byte(index.byte);                                    /* for the next insert */
         if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
-            return take(first, entry);
+            return empty_slot(first, entry);
     }
     return remove_elsewhere(key, entry);
 }
 
 /* Puts the entry into this slot, if it is empty. born_ns 0: no births are kept. */
-static inline bool put(struct dp_heap_live_slot *slot, uintptr_t key, const struct dp_heap_live_block *entry,
-                       int64_t born_ns)
+static inline bool fill_slot(struct dp_heap_live_slot *slot, uintptr_t key, const struct dp_heap_live_block *entry,
+                             int64_t born_ns)
 {
     uint64_t expected = 0;
     if (__builtin_expect(!dp_cas_total(&slot->key, &expected, DP_LIVE_BUSY), 0)) /* [ENTRY] [CLEAN] */
@@ -317,7 +317,7 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_heap_live_index
             empty |= same;
         }
         for (; empty; empty &= empty - 1)
-            if (put(&bucket[__builtin_ctz(empty)], key, entry, born_ns)) {
+            if (fill_slot(&bucket[__builtin_ctz(empty)], key, entry, born_ns)) {
                 show(index.byte, i > 1 ? PRESENT | SPILLED | FAR : i ? PRESENT | SPILLED : PRESENT);
                 return true;
             }
@@ -339,7 +339,7 @@ bool dp_heap_live_blocks_insert_at(struct dp_heap_live_place place, uintptr_t ke
         return dp_heap_live_blocks_insert(key, entry, stale);
     if (!key || key == DP_LIVE_BUSY)
         return false;
-    if (__builtin_expect(!put(place.slot, key, entry, 0), 0))
+    if (__builtin_expect(!fill_slot(place.slot, key, entry, 0), 0))
         return insert_elsewhere(index_of(key), key, entry, stale, 0);
     show(place.byte, PRESENT);
     return true;
@@ -352,7 +352,7 @@ static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp
         return false;
     struct dp_heap_live_index index = index_of(key);
     int64_t now_ns = dp_live.exact ? dp_clock_ns() : dp_clock_coarse_ns();
-    if (!put(first_aged_slot(index), key, entry, now_ns))
+    if (!fill_slot(first_aged_slot(index), key, entry, now_ns))
         return insert_elsewhere(index, key, entry, stale, now_ns);
     show(index.byte, PRESENT);
     return true;

@@ -183,7 +183,7 @@ static void drop(uintptr_t start, uintptr_t end)
     drop_at(first, last);
 }
 
-static void leave(uintptr_t start, uintptr_t end, uint32_t mark)
+static void mark_leaving(uintptr_t start, uintptr_t end, uint32_t mark)
 {
     if (!cut_at(start) || !cut_at(end))
         return;
@@ -240,7 +240,7 @@ static void make(const struct request *r)
     else if (r->change == DP_MAPPING_USE)
         use(r->start, r->end, r->record);
     else if (r->change == DP_MAPPING_LEAVE)
-        leave(r->start, r->end, r->record);
+        mark_leaving(r->start, r->end, r->record);
     else if (r->change == DP_MAPPING_GONE || r->change == DP_MAPPING_STAY)
         decide(r->start, r->end, r->record, r->change == DP_MAPPING_GONE);
     else
@@ -260,7 +260,7 @@ static void unlock(void)
     dp_swap_total(&mappings.lock, 0); /* [LOCK] */
 }
 
-static bool put(const struct request *request)
+static bool enqueue(const struct request *request)
 {
     uint32_t at = dp_load_relaxed(&mappings.tail);
     for (;;) {
@@ -302,7 +302,7 @@ void dp_heap_mappings_change(enum dp_heap_mapping_change change, uintptr_t start
         return;
     bool is_owner = lock();
     if (!is_owner) {
-        if (!put(&request)) {
+        if (!enqueue(&request)) {
             dp_stats_add(DP_STAT_MAPS_LOST, 1);
             return;
         }

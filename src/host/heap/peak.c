@@ -54,7 +54,7 @@ DP_IN_CHILD static uint8_t step_bits(int64_t bytes)
     return (uint8_t)bits;
 }
 
-static void note(int64_t in_use)
+static void raise_most(int64_t in_use)
 {
     int64_t most = dp_load_relaxed(&peak.most_bytes);
     if (in_use <= most || !dp_cas_relaxed(&peak.most_bytes, &most, in_use))
@@ -108,7 +108,7 @@ __attribute__((noinline)) void dp_heap_peak_look(unsigned shard, int64_t n_bytes
         dp_store_relaxed(&peak.looked_ns, now);
     }
     int64_t in_use = dp_heap_peak_in_use();
-    note(in_use);
+    raise_most(in_use);
     copy(in_use);
     compare(in_use);
 }

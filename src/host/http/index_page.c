@@ -23,8 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
+static int print(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int print(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
 {
     char line[1024];
     va_list args;
@@ -107,34 +107,34 @@ static int begin_index(dp_pprof_write_fn fn, void *ctx)
 {
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int err = say(fn, ctx,
-                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                  "<link rel=\"icon\" href=\"data:,\">\n<title>%s: profiles</title>\n<style>\n",
-                  program);
+    int err = print(fn, ctx,
+                    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                    "<link rel=\"icon\" href=\"data:,\">\n<title>%s: profiles</title>\n<style>\n",
+                    program);
     err = err ? err : fn(ctx, style, sizeof style - 1);
     return err ? err
-               : say(fn, ctx, "</style></head><body>\n<h1>Profiles of %s, process %d</h1>\n", program, (int)getpid());
+               : print(fn, ctx, "</style></head><body>\n<h1>Profiles of %s, process %d</h1>\n", program, (int)getpid());
 }
 
 static int write_sums(const struct dp_totals *of, dp_pprof_write_fn fn, void *ctx)
 {
     char in_use[32], allocated[32];
-    int err = say(fn, ctx,
-                  "<p>%s in use, in %lld blocks; %s allocated since start.<br>Threads waited %.3f s in %lld waits, "
-                  "%.3f s of it for locks that others held.<br>",
-                  bytes_text(in_use, of[DELTAPROF_HEAP].inuse_bytes), (long long)of[DELTAPROF_HEAP].inuse_objects,
-                  bytes_text(allocated, of[DELTAPROF_HEAP].alloc_bytes), (double)of[DELTAPROF_BLOCK].delay_ns / 1e9,
-                  (long long)of[DELTAPROF_BLOCK].contentions, (double)of[DELTAPROF_MUTEX].delay_ns / 1e9);
+    int err = print(fn, ctx,
+                    "<p>%s in use, in %lld blocks; %s allocated since start.<br>Threads waited %.3f s in %lld waits, "
+                    "%.3f s of it for locks that others held.<br>",
+                    bytes_text(in_use, of[DELTAPROF_HEAP].inuse_bytes), (long long)of[DELTAPROF_HEAP].inuse_objects,
+                    bytes_text(allocated, of[DELTAPROF_HEAP].alloc_bytes), (double)of[DELTAPROF_BLOCK].delay_ns / 1e9,
+                    (long long)of[DELTAPROF_BLOCK].contentions, (double)of[DELTAPROF_MUTEX].delay_ns / 1e9);
     bool has_lost = false;
     for (int i = 0; i < DP_STAT_N && !err; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i == DP_STAT_SAMPLES || i == DP_STAT_TICKS || !n)
             continue;
-        err = say(fn, ctx, "%llu %s<br>", (unsigned long long)n, dp_stats_words((enum dp_stat)i));
+        err = print(fn, ctx, "%llu %s<br>", (unsigned long long)n, dp_stats_words((enum dp_stat)i));
         has_lost = true;
     }
-    return err ? err : say(fn, ctx, has_lost ? "</p>\n" : "Nothing was lost.</p>\n");
+    return err ? err : print(fn, ctx, has_lost ? "</p>\n" : "Nothing was lost.</p>\n");
 }
 
 /* Filled by the script. */
@@ -149,37 +149,37 @@ static int write_kind_links(const char *query, dp_pprof_write_fn fn, void *ctx)
     int err = 0;
     for (unsigned kind = 0; kind < DP_KIND_DELTAS && !err; kind++) {
         const char *name = dp_kind_table[kind].name;
-        err = say(fn, ctx, "%s<a href=\"%s?%s\">%s</a>", kind ? ", " : "", name, query, name);
+        err = print(fn, ctx, "%s<a href=\"%s?%s\">%s</a>", kind ? ", " : "", name, query, name);
     }
-    return err ? err : say(fn, ctx, ". ");
+    return err ? err : print(fn, ctx, ". ");
 }
 
 static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
     const struct dp_kind_endpoint *p;
     unsigned kind;
-    int err = say(fn, ctx,
-                  "<p><a href=\"view\"><b>Look at it, live</b></a>: <a href=\"view#k=heap\">memory</a>, "
-                  "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
-                  "<table>\n<tr><th>profile</th><th>file</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
+    int err = print(fn, ctx,
+                    "<p><a href=\"view\"><b>Look at it, live</b></a>: <a href=\"view#k=heap\">memory</a>, "
+                    "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
+                    "<table>\n<tr><th>profile</th><th>file</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
     for (size_t i = 0; !err && (p = dp_kind_endpoint_at(i, &kind)); i++)
-        err = say(fn, ctx,
-                  "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
-                  "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
-                  dp_kind_table[kind].name, p->name, p->name,
-                  p->is_delta  ? "?cursor=index"
-                  : p->seconds ? "?seconds=30"
-                               : "",
-                  of[kind].n_rows, p->words);
-    err = err ? err : say(fn, ctx, "</table>\n<p>As text: ");
+        err = print(fn, ctx,
+                    "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
+                    "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
+                    dp_kind_table[kind].name, p->name, p->name,
+                    p->is_delta  ? "?cursor=index"
+                    : p->seconds ? "?seconds=30"
+                                 : "",
+                    of[kind].n_rows, p->words);
+    err = err ? err : print(fn, ctx, "</table>\n<p>As text: ");
     err = err ? err : write_kind_links("debug=1", fn, ctx);
-    err = err ? err : say(fn, ctx, "Over the next 10 seconds: ");
+    err = err ? err : print(fn, ctx, "Over the next 10 seconds: ");
     err = err ? err : write_kind_links("seconds=10", fn, ctx);
     return err ? err
-               : say(fn, ctx,
-                     "Also: <a href=\"symbol\">symbol</a>, <a href=\"waits\">waits</a>, "
-                     "<a href=\"metrics\">metrics</a>%s.</p>\n",
-                     cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
+               : print(fn, ctx,
+                       "Also: <a href=\"symbol\">symbol</a>, <a href=\"waits\">waits</a>, "
+                       "<a href=\"metrics\">metrics</a>%s.</p>\n",
+                       cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
 }
 
 int dp_http_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
@@ -192,15 +192,15 @@ int dp_http_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
     err = err ? err : fn(ctx, chart, sizeof chart - 1);
     err = err ? err : write_links(of, cmdline, fn, ctx);
     if (!err)
-        err = say(fn, ctx,
-                  "<p>The links to deltas use the cursor <code>index</code>, so a click here takes nothing from a "
-                  "scraper. For a terminal:</p>\n"
-                  "<pre>go tool pprof -http=: <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap</pre>\n"
-                  "<pre>curl -so heap.pb.gz <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap &amp;&amp; "
-                  "deltaprof top heap.pb.gz</pre>\n<p>deltaprof %s</p>\n<script>",
-                  DELTAPROF_VERSION);
+        err = print(fn, ctx,
+                    "<p>The links to deltas use the cursor <code>index</code>, so a click here takes nothing from a "
+                    "scraper. For a terminal:</p>\n"
+                    "<pre>go tool pprof -http=: <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap</pre>\n"
+                    "<pre>curl -so heap.pb.gz <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap &amp;&amp; "
+                    "deltaprof top heap.pb.gz</pre>\n<p>deltaprof %s</p>\n<script>",
+                    DELTAPROF_VERSION);
     err = err ? err : fn(ctx, script, sizeof script - 1);
-    return err ? err : say(fn, ctx, "</script>\n</body></html>\n");
+    return err ? err : print(fn, ctx, "</script>\n</body></html>\n");
 }
 
 int dp_http_page_cmdline(dp_pprof_write_fn fn, void *ctx)
@@ -247,7 +247,7 @@ static uintptr_t next_address(const char **at, const char *end)
 
 int dp_http_page_symbol(const char *text, size_t n_bytes, dp_pprof_write_fn fn, void *ctx)
 {
-    int err = say(fn, ctx, "num_symbols: 1\n");
+    int err = print(fn, ctx, "num_symbols: 1\n");
     const char *end = text ? text + n_bytes : NULL;
     DP_VEC(uintptr_t) addresses = {0};
     uintptr_t pc;

@@ -33,8 +33,8 @@ struct out {
     int err; /* the first; later lines are dropped */
 };
 
-static void say(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct out *out, const char *format, ...)
+static void print(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print(struct out *out, const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -48,15 +48,15 @@ static void say(struct out *out, const char *format, ...)
 /* unit: "" or the end of the name. */
 static void family(struct out *out, const char *name, const char *type, const char *unit, const char *help)
 {
-    say(out, "# TYPE deltaprof_%s %s\n", name, type);
+    print(out, "# TYPE deltaprof_%s %s\n", name, type);
     if (*unit)
-        say(out, "# UNIT deltaprof_%s %s\n", name, unit);
-    say(out, "# HELP deltaprof_%s %s\n", name, help);
+        print(out, "# UNIT deltaprof_%s %s\n", name, unit);
+    print(out, "# HELP deltaprof_%s %s\n", name, help);
 }
 
 static void number(struct out *out, const char *sample, int64_t value)
 {
-    say(out, "deltaprof_%s %lld\n", sample, (long long)value);
+    print(out, "deltaprof_%s %lld\n", sample, (long long)value);
 }
 
 static void gauge(struct out *out, const char *name, const char *unit, const char *help, int64_t value)
@@ -68,7 +68,7 @@ static void gauge(struct out *out, const char *name, const char *unit, const cha
 static void counter(struct out *out, const char *name, const char *unit, const char *help, int64_t value)
 {
     family(out, name, "counter", unit, help);
-    say(out, "deltaprof_%s_total %lld\n", name, (long long)value);
+    print(out, "deltaprof_%s_total %lld\n", name, (long long)value);
 }
 
 static void write_heap(struct out *out)
@@ -87,8 +87,8 @@ static void write_seconds(struct out *out, const char *sample, const struct dp_t
         const char *name = dp_labels_lock_name(lock);
         int64_t ns = totals->by_lock[lock].delay_ns;
         if (name || ns)
-            say(out, "deltaprof_%s_total{lock=\"%s\"} %lld.%09lld\n", sample, name ? name : "overflow",
-                (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+            print(out, "deltaprof_%s_total{lock=\"%s\"} %lld.%09lld\n", sample, name ? name : "overflow",
+                  (long long)(ns / 1000000000), (long long)(ns % 1000000000));
     }
 }
 
@@ -98,7 +98,7 @@ static void write_times(struct out *out, const char *sample, const struct dp_tot
         const char *name = dp_labels_lock_name(lock);
         int64_t n = totals->by_lock[lock].contentions;
         if (name || n)
-            say(out, "deltaprof_%s_total{lock=\"%s\"} %lld\n", sample, name ? name : "overflow", (long long)n);
+            print(out, "deltaprof_%s_total{lock=\"%s\"} %lld\n", sample, name ? name : "overflow", (long long)n);
     }
 }
 
@@ -128,8 +128,8 @@ static void write_losses(struct out *out)
         for (const char *p = dp_stats_name((enum dp_stat)i); *p && n + 1 < sizeof cause; p++)
             cause[n++] = (char)tolower((unsigned char)*p);
         cause[n] = '\0';
-        say(out, "deltaprof_losses_total{cause=\"%s\"} %llu\n", cause,
-            (unsigned long long)dp_stats_read((enum dp_stat)i));
+        print(out, "deltaprof_losses_total{cause=\"%s\"} %llu\n", cause,
+              (unsigned long long)dp_stats_read((enum dp_stat)i));
     }
 }
 
@@ -159,8 +159,8 @@ static void keep_age(void *ctx, const struct dp_http_cursor_key *key, int64_t co
 static void write_age(struct out *out, const char *labels, unsigned kind, int64_t now_ns, int64_t covered_ns)
 {
     int64_t ns = now_ns > covered_ns ? now_ns - covered_ns : 0;
-    say(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", dp_kind_table[kind].name, labels,
-        (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+    print(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", dp_kind_table[kind].name, labels,
+          (long long)(ns / 1000000000), (long long)(ns % 1000000000));
 }
 
 static void write_cursor(struct out *out, const struct age *age, int64_t now_ns)
@@ -197,7 +197,7 @@ int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx)
     dp_record_stats(&stats);
     dp_report_settings(&conf);
     family(&out, "build", "info", "", "The profiler.");
-    say(&out, "deltaprof_build_info{version=\"" DELTAPROF_VERSION "\"} 1\n");
+    print(&out, "deltaprof_build_info{version=\"" DELTAPROF_VERSION "\"} 1\n");
     write_heap(&out);
     write_locks(&out);
     counter(&out, "samples", "", "Events recorded.", (int64_t)stats.samples);
@@ -208,6 +208,6 @@ int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx)
     counter(&out, "ticks", "", "Ticks that wrote files.", (int64_t)dp_stats_read(DP_STAT_TICKS));
     write_losses(&out);
     write_ages(&out);
-    say(&out, "# EOF\n");
+    print(&out, "# EOF\n");
     return out.err;
 }

@@ -184,7 +184,7 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
     told[shown[0]->slot] = shown[0]->begin_ns;
 }
 
-static void tell(const struct dp_waits *w, const struct dp_waiting *wait)
+static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
 {
     const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX];
     struct line l = {.now_ns = dp_clock_ns()};
@@ -212,7 +212,7 @@ int64_t dp_waits_alarm(int64_t stuck_ns)
         if (due > now)
             next = due < next ? due : next;
         else if (dp_waits_goes_on(wait) && dp_waits_is_blocked(wait))
-            tell(&w, wait);
+            log_wait(&w, wait);
         else
             next = now + RETRY_NS < next ? now + RETRY_NS : next;
     }

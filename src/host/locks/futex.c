@@ -57,7 +57,7 @@ static bool remembers(const void *word)
 }
 
 /* A holder of this word wakes others: marks the classes of all waits for the word as locks. */
-static void hold(const void *word)
+static void mark_holder(const void *word)
 {
     unsigned classes[16], n = dp_contended_classes(word, classes, 16);
     for (unsigned i = 0; i < n; i++)
@@ -169,7 +169,7 @@ bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *out, const void *wo
     if (dp_thread_is_nested(dp_thread_self(), deltaprof_stack_pointer()))
         return false;
     if (remembers(word))
-        hold(word);
+        mark_holder(word);
     unsigned n = dp_contended_wake(word, wake->debts, DEBTS_MOST);
     int64_t now = n ? dp_clock_ns() : 0;
     dp_pairing_begin(&wake->pairing);

@@ -101,7 +101,7 @@ static void abandon(struct slot *slot)
         dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
 }
 
-static bool take(uint32_t at, int32_t tid)
+static bool claim_slot(uint32_t at, int32_t tid)
 {
     int32_t none = 0;
     return !dp_load_relaxed(&slots[at].tid) && dp_cas_relaxed(&slots[at].tid, &none, tid);
@@ -117,11 +117,11 @@ static dp_waiting_slot claim(struct dp_thread *self)
     int32_t tid = (int32_t)syscall(SYS_gettid);
     for (unsigned i = 0; i < CLAIM_TRIES; i++) {
         uint32_t next = dp_load_relaxed(&n_used), at = next ? (self->number + i * 127) % next : 0;
-        if (next && take(at, tid))
+        if (next && claim_slot(at, tid))
             return at + 1;
         if (i < REUSE_TRIES || !may_use(next))
             continue;
-        bool is_mine = take(next, tid);
+        bool is_mine = claim_slot(next, tid);
         at = next;
         dp_cas_relaxed(&n_used, &next, next + 1); /* also for a thread that has taken it and not come so far */
         if (is_mine)

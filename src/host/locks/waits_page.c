@@ -24,8 +24,8 @@ struct page {
     void *ctx;
 };
 
-static int say(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int say(struct page *p, const char *format, ...)
+static int print(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int print(struct page *p, const char *format, ...)
 {
     char line[LINE_BYTES];
     va_list args;
@@ -41,7 +41,7 @@ static int write_stack(struct page *p, unsigned kind, dp_record_id id)
     int err = 0;
     for (unsigned i = 0; !err && i < dp_waits_depth(kind, id); i++)
         if (dp_waits_name(&p->names, kind, id, i, name, sizeof name))
-            err = say(p, "    %s\n", name);
+            err = print(p, "    %s\n", name);
     return err;
 }
 
@@ -53,10 +53,10 @@ static int write_circle(struct page *p, const struct dp_waiting *first)
     for (size_t i = 1; i < n; i++)
         if (members[i]->tid < first->tid)
             return 0;
-    int err = n ? say(p, "deadlock: thread %d", (int)first->tid) : 0;
+    int err = n ? print(p, "deadlock: thread %d", (int)first->tid) : 0;
     for (size_t i = 1; !err && i < n; i++)
-        err = say(p, " waits for thread %d, which", (int)members[i]->tid);
-    return err || !n ? err : say(p, " waits for %s\n", n == 1 ? "itself" : "the first one");
+        err = print(p, " waits for thread %d, which", (int)members[i]->tid);
+    return err || !n ? err : print(p, " waits for %s\n", n == 1 ? "itself" : "the first one");
 }
 
 /* The readers of a lock are not known; but which threads would make it a deadlock if they were among them. */
@@ -64,10 +64,10 @@ static int write_readers(struct page *p, const struct dp_waiting *wait, uint32_t
 {
     const struct dp_waiting *suspects[4];
     size_t n = dp_waits_suspects(&p->waits, wait, suspects, 4);
-    int err = say(p, ", held by %u reader%s", (unsigned)n_readers, n_readers == 1 ? "" : "s");
+    int err = print(p, ", held by %u reader%s", (unsigned)n_readers, n_readers == 1 ? "" : "s");
     for (size_t i = 0; !err && i < n && i < 4; i++)
-        err = say(p, i ? " or %d" : ", a deadlock if one of them is thread %d", (int)suspects[i]->tid);
-    return err || n <= 4 ? err : say(p, " or %zu more", n - 4);
+        err = print(p, i ? " or %d" : ", a deadlock if one of them is thread %d", (int)suspects[i]->tid);
+    return err || n <= 4 ? err : print(p, " or %zu more", n - 4);
 }
 
 static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp_holder holder)
@@ -79,15 +79,15 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
         return 0;
     bool is_circle = dp_waits_circle(&p->waits, wait, members, 1);
     if (holder.tid == wait->tid && !is_circle)
-        return say(p, ", which it has got");
-    int err = say(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
+        return print(p, ", which it has got");
+    int err = print(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
     if (err || holder.ended)
-        return err ? err : say(p, ", which has ended");
+        return err ? err : print(p, ", which has ended");
     if (holder.is_elsewhere)
-        return say(p, " of another process");
+        return print(p, " of another process");
     if (is_circle)
-        return say(p, ": a deadlock");
-    return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? say(p, ", which waits, too") : 0;
+        return print(p, ": a deadlock");
+    return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? print(p, ", which waits, too") : 0;
 }
 
 /* What is known of a lock without an address: only mutexes and rwlocks are held. */
@@ -107,34 +107,34 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
     struct dp_holder holder = dp_waits_holder(wait);
     dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     dp_task_name(wait->tid, name);
-    int err = say(p, "\nthread %d waits %lld.%03d s for %s ", (int)wait->tid, (long long)(ms / 1000), (int)(ms % 1000),
-                  dp_waits_kind_name(wait));
+    int err = print(p, "\nthread %d waits %lld.%03d s for %s ", (int)wait->tid, (long long)(ms / 1000),
+                    (int)(ms % 1000), dp_waits_kind_name(wait));
     if (!err && wait->lock)
-        err = say(p, "0x%llx%s", (unsigned long long)wait->lock,
-                  dp_waits_is_for_holder(wait) && wait->is_shared && !holder.tid && !holder.n_readers
-                      ? " that another process may hold"
-                      : "");
+        err = print(p, "0x%llx%s", (unsigned long long)wait->lock,
+                    dp_waits_is_for_holder(wait) && wait->is_shared && !holder.tid && !holder.n_readers
+                        ? " that another process may hold"
+                        : "");
     else if (!err)
-        err = say(p, "%s", lock_words(wait));
+        err = print(p, "%s", lock_words(wait));
     if (!err)
         err = write_holder(p, wait, holder);
     if (!err)
-        err = say(p, name[0] ? " (%s)\n" : "%s\n", name);
+        err = print(p, name[0] ? " (%s)\n" : "%s\n", name);
     if (!err)
         err = write_stack(p, DP_KIND_BLOCK, wait->record);
     if (err || !last_unlock || dp_waits_of(&p->waits, holder.tid))
         return err;
-    err = say(p, "  last released, while a thread waited, in\n");
+    err = print(p, "  last released, while a thread waited, in\n");
     return err ? err : write_stack(p, DP_KIND_MUTEX, last_unlock);
 }
 
 static int write_count(struct page *p)
 {
     size_t n_unlisted = dp_waiting_unlisted(), n = p->waits.all.n + n_unlisted;
-    int err = say(p, "%zu thread%s wait%s", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+    int err = print(p, "%zu thread%s wait%s", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
     if (!err && n_unlisted)
-        err = say(p, ", %zu of them not listed here: too many at once (raise memory=)", n_unlisted);
-    return err ? err : say(p, "\n");
+        err = print(p, ", %zu of them not listed here: too many at once (raise memory=)", n_unlisted);
+    return err ? err : print(p, "\n");
 }
 
 int dp_waits_write(dp_pprof_write_fn fn, void *ctx)

@@ -133,7 +133,7 @@ static bool matches(const struct dp_object *object, const struct dp_loaded *foun
     return object->start == found->start && object->end == found->end && object->eh_frame_hdr == found->eh_frame_hdr;
 }
 
-static void look(const struct dp_loaded *found, struct dp_object *object)
+static void describe(const struct dp_loaded *found, struct dp_object *object)
 {
     *object = (struct dp_object){
         .start = found->start,
@@ -149,7 +149,7 @@ bool dp_object_look(uintptr_t pc, struct dp_object *object)
     struct dp_loaded found;
     if (!dp_loader_find(pc, &found))
         return false;
-    look(&found, object);
+    describe(&found, object);
     return true;
 }
 
@@ -158,7 +158,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
     struct dp_object seen;
     if (!slots)
         return 0;
-    look(found, &seen);
+    describe(found, &seen);
     uint64_t hash = dp_hash_mix(seen.start);
     dp_object_id mine = 0;
     for (uint32_t i = 0; i < PROBES; i++) {

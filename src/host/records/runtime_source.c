@@ -87,7 +87,8 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
  * only once. Frames whose object is known are kept for later profiles, and so are their lines. ref_of makes the other
  * locations.
  */
-static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
+static void make_locations(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n,
+                           uint32_t *refs)
 {
     struct dp_records_values *values = &h->memory->values;
     struct dp_symbols_place lines[MET_MAX];
@@ -203,7 +204,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     bool all = dp_records_values_refs(&h->memory->values, numbers, n, refs);
     if (!all && !h->consumer->name_fn) {
         prefetch_new(h, l, numbers, n, refs);
-        meet(h, l, numbers, n, refs);
+        make_locations(h, l, numbers, n, refs);
     }
     for (size_t i = 0; !all && i < n; i++)
         if (!refs[i])

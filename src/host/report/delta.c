@@ -116,7 +116,7 @@ static void count(struct scan *s, struct dp_row *row)
 }
 
 /* A row that is not kept. Its first two values go by way of base->owed. */
-static void leave(struct scan *s, struct dp_row *row)
+static void drop_row(struct scan *s, struct dp_row *row)
 {
     struct dp_baseline *base = s->base;
     bool shown;
@@ -138,7 +138,7 @@ static void leave(struct scan *s, struct dp_row *row)
     s->rows->n_summed++;
 }
 
-static void keep(struct scan *s, struct dp_row *row)
+static void add_row(struct scan *s, struct dp_row *row)
 {
     bool has_entry = !s->base || row->id < s->base->n;
     bool fits = class_of(row) >= s->least && (!s->is_tight || s->rows->n < s->rows->cap);
@@ -146,7 +146,7 @@ static void keep(struct scan *s, struct dp_row *row)
     if (kept)
         *kept = *row;
     else
-        leave(s, row);
+        drop_row(s, row);
 }
 
 /* Moves memory inherited from before the fork out of the row into a separate row. */
@@ -211,7 +211,7 @@ static void plan(struct scan *s, uint32_t n)
         return;
     s->fn = count;
     visit(s, n);
-    s->fn = keep;
+    s->fn = add_row;
     s->is_tight = true;
     for (int i = 0; i < CLASSES; i++)
         n_all += s->sizes[i];
@@ -256,7 +256,7 @@ int dp_delta_scan(const struct dp_delta_rules *rules, unsigned locks, struct dp_
 {
     prepare(rules);
     uint32_t n = dp_table_count(rules->kind);
-    struct scan s = {.rules = rules, .locks = locks, .base = base, .rows = rows, .fn = keep};
+    struct scan s = {.rules = rules, .locks = locks, .base = base, .rows = rows, .fn = add_row};
     rows->n_more = rows->n_summed = 0;
     if (base)
         grow(rules->kind, base, n);

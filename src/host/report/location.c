@@ -46,7 +46,7 @@ static void clear_map(struct dp_location_map *map)
     dp_vec_clear(&map->met);
 }
 
-static void forget(struct dp_locations *l)
+static void reset(struct dp_locations *l)
 {
     clear_map(&l->by_frame);
     clear_map(&l->reversed);
@@ -75,7 +75,7 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
         dp_symbols_unlock();
     }
     if (err)
-        forget(l);
+        reset(l);
     return err;
 }
 
@@ -148,7 +148,7 @@ static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, ui
     return ref ? ref : fail(l, -EOVERFLOW);
 }
 
-static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol,
+static uint32_t add_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol,
                             bool is_reversed)
 {
     struct dp_encode_line out[LINES_MAX];
@@ -233,7 +233,7 @@ static void resolve(struct dp_locations *l, struct dp_location_map *map, const s
     bool is_reversed = map == &l->reversed, is_shared = is_reversed && (!f->symbol || f->symbol->n_lines < 2);
     remember(l, map, f->id,
              is_shared ? dp_locations_frame(l, f->id)
-                       : give_symbol(l, f->index, dp_frame_get(f->id)->pc, f->symbol, is_reversed));
+                       : add_symbol(l, f->index, dp_frame_get(f->id)->pc, f->symbol, is_reversed));
 }
 
 static void look_up(struct dp_locations *l, struct dp_location_map *map, struct found *found, size_t n)
@@ -406,7 +406,7 @@ static uint32_t make_exact(struct dp_locations *l, dp_frame_id function, uint64_
     found.index = dp_symbols_maps_find(function);
     found.symbol = symbol_of(l, &found);
     dp_symbols_unlock();
-    return give_symbol(l, found.index, pc, found.symbol, false);
+    return add_symbol(l, found.index, pc, found.symbol, false);
 }
 
 uint32_t dp_locations_exact(struct dp_locations *l, dp_frame_id function, uint32_t distance)
@@ -465,7 +465,7 @@ int dp_locations_end(struct dp_locations *l)
 {
     for (size_t i = 0; !l->err && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
-    forget(l);
+    reset(l);
     return l->err;
 }
 

@@ -106,7 +106,7 @@ static uintptr_t value_of(const struct dynamic *in, const char *name)
     }
 }
 
-static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
+static int find_descriptor(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 {
     uint64_t *loaded = ctx;
     if (info->dlpi_adds == jit.loaded)
@@ -122,7 +122,7 @@ static bool has_descriptor(void)
 {
     if (!jit.descriptor && !dp_symbols_loader_unusable()) {
         uint64_t loaded = jit.loaded;
-        dl_iterate_phdr(look, &loaded);
+        dl_iterate_phdr(find_descriptor, &loaded);
         jit.loaded = loaded;
     }
     return jit.descriptor != 0;

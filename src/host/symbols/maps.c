@@ -31,20 +31,20 @@ static struct {
     struct dp_symbols_names names;
 } maps;
 
-static const char *keep(const char *text, size_t n_bytes)
+static const char *intern_text(const char *text, size_t n_bytes)
 {
     const char *kept = dp_symbols_names_keep(&maps.names, text, n_bytes);
     return kept ? kept : "";
 }
 
-static const char *keep_hex(const uint8_t *bytes, size_t n_bytes)
+static const char *intern_hex(const uint8_t *bytes, size_t n_bytes)
 {
     char text[2 * sizeof((struct dp_object *)0)->build_id];
     for (size_t i = 0; i < n_bytes; i++) {
         text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
         text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
     }
-    return keep(text, 2 * n_bytes);
+    return intern_text(text, 2 * n_bytes);
 }
 
 /* Reads /proc/self/maps at most once in a report. */
@@ -92,11 +92,11 @@ static void describe(struct dp_symbols_mapping *m, const struct dp_object *o, ui
 {
     const char *name = dp_object_name(o);
     m->bias = o->bias;
-    m->build_id = keep_hex(o->build_id, o->build_id_bytes);
+    m->build_id = intern_hex(o->build_id, o->build_id_bytes);
     const struct dp_symbols_segment *s = segment_at(pc);
     if (s && s->n_path && s->start >= dp_page_floor(o->start) && s->start < o->end && !dp_load_relaxed(&o->retired)) {
         from_segment(m, s);
-        m->file = keep(maps.segments.text.at + s->path, s->n_path);
+        m->file = intern_text(maps.segments.text.at + s->path, s->n_path);
         if (!is_another(s, m->file, o, pc))
             return;
     }
@@ -104,7 +104,7 @@ static void describe(struct dp_symbols_mapping *m, const struct dp_object *o, ui
         const char *exec = (const char *)getauxval(AT_EXECFN);
         name = exec ? exec : "";
     }
-    m->file = keep(name, strlen(name));
+    m->file = intern_text(name, strlen(name));
     struct dp_symbols_segment in_file;
     if (*name == '/' && !dp_symbols_segment_of_file(name, o->build_id, o->build_id_bytes, o->bias, pc, &in_file)) {
         from_segment(m, &in_file);
@@ -134,7 +134,7 @@ static const char *build_id_of_file(const struct dp_symbols_segment *s)
     for (dp_object_id id = 1; id < n; id++) {
         const struct dp_object *o = dp_object_get(id);
         if (dp_load_acquire(&o->ready) && !dp_load_relaxed(&o->retired) && is_from_file(o, s))
-            return keep_hex(o->build_id, o->build_id_bytes);
+            return intern_hex(o->build_id, o->build_id_bytes);
     }
     return "";
 }
@@ -164,7 +164,7 @@ static uint32_t find(dp_object_id object, uintptr_t pc)
     if (!s || !s->n_path)
         return DP_MAPPING_ANON;
     from_segment(&m, s);
-    m.file = keep(maps.segments.text.at + s->path, s->n_path);
+    m.file = intern_text(maps.segments.text.at + s->path, s->n_path);
     m.bias = bias_of_file(m.file, s);
     m.build_id = build_id_of_file(s);
     return add(&m);
@@ -181,7 +181,7 @@ static const char *as_run(const char *file)
     if (!exec || *exec != '/' || !strcmp(exec, file) || stat(exec, &its) || stat(file, &ours) ||
         its.st_ino != ours.st_ino || its.st_dev != ours.st_dev)
         return file;
-    const char *kept = keep(exec, strlen(exec));
+    const char *kept = intern_text(exec, strlen(exec));
     return *kept ? kept : file;
 }
 
@@ -199,7 +199,7 @@ static void init(void)
         const struct dp_symbols_segment *s = segment_at(entry);
         if (s) {
             from_segment(&main, s);
-            main.file = keep(maps.segments.text.at + s->path, s->n_path);
+            main.file = intern_text(maps.segments.text.at + s->path, s->n_path);
             main.bias = bias_of_file(main.file, s);
         }
     }

@@ -44,7 +44,7 @@ static int grow(struct dp_symbols_names *set)
     return 0;
 }
 
-static void *carve(struct dp_symbols_names *set, size_t n_bytes)
+static void *allocate(struct dp_symbols_names *set, size_t n_bytes)
 {
     n_bytes = (n_bytes + _Alignof(struct dp_symbols_name) - 1) & ~(_Alignof(struct dp_symbols_name) - 1);
     if (n_bytes > set->size - set->used) {
@@ -72,7 +72,7 @@ const char *dp_symbols_names_keep(struct dp_symbols_names *set, const char *text
     struct dp_symbols_name **slot = slot_of(set, text, n_bytes, hash);
     if (*slot)
         return (*slot)->text;
-    struct dp_symbols_name *name = n_bytes < UINT32_MAX ? carve(set, sizeof *name + n_bytes + 1) : NULL;
+    struct dp_symbols_name *name = n_bytes < UINT32_MAX ? allocate(set, sizeof *name + n_bytes + 1) : NULL;
     if (!name)
         return NULL;
     set->n++;

@@ -96,7 +96,7 @@ void dp_symbols_close(struct dp_symbols_files *files)
 
 /* ---- the cache -------------------------------------------------------------------------------------------------- */
 
-static struct dp_symbols_symbol *carve(int n_lines)
+static struct dp_symbols_symbol *allocate(int n_lines)
 {
     struct dp_symbols_symbol *symbol;
     size_t n_bytes = sizeof *symbol + (size_t)n_lines * sizeof *symbol->lines;
@@ -114,21 +114,22 @@ static struct dp_symbols_symbol *carve(int n_lines)
     return symbol;
 }
 
-static const char *keep(const char *text)
+static const char *intern(const char *text)
 {
     return text ? dp_symbols_names_keep(&symbols.names, text, strlen(text)) : NULL;
 }
 
 static const struct dp_symbols_function *keep_function(const struct dp_symbol_line *line)
 {
-    struct dp_symbols_function f = {.name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
-    f.system_name = line->system_name ? keep(line->system_name) : f.name;
+    struct dp_symbols_function f = {
+        .name = intern(line->name), .file = intern(line->file), .start_line = line->start_line};
+    f.system_name = line->system_name ? intern(line->system_name) : f.name;
     return f.name && f.system_name ? dp_symbols_functions_keep(&f) : NULL;
 }
 
 static const struct dp_symbols_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
 {
-    struct dp_symbols_symbol *symbol = n > 0 ? carve(n) : NULL;
+    struct dp_symbols_symbol *symbol = n > 0 ? allocate(n) : NULL;
     if (!symbol)
         return &unknown;
     symbol->n_lines = n;

@@ -107,7 +107,7 @@ static void *claim(char *blocks, unsigned from, unsigned to)
     return NULL;
 }
 
-static void give_back(void *block)
+static void release_block(void *block)
 {
     unsigned number = block_number(block);
     dp_and_release(&pool.used[number / 64], ~((uint64_t)1 << (number % 64))); /* [BLOCK] */
@@ -132,7 +132,7 @@ static void thread_ends(void *block)
     else
         madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
     errno = saved;
-    give_back(block);
+    release_block(block);
 }
 
 int dp_thread_init(size_t block_bytes, size_t budget_bytes)
@@ -184,7 +184,7 @@ static void set_up(struct dp_thread *thread, unsigned n_kept)
     dp_fence_signal();
     void *block = pool.have_key ? claim(blocks, 0, n_kept < pool.n_kept ? n_kept : pool.n_kept) : NULL;
     if (block && pthread_setspecific(pool.key, block)) {
-        give_back(block);
+        release_block(block);
         block = NULL;
     }
     if (block) {
@@ -267,7 +267,7 @@ void dp_thread_return_slow(void)
         return;
     if (pool.have_key && pthread_getspecific(pool.key) == block)
         pthread_setspecific(pool.key, NULL);
-    give_back(block);
+    release_block(block);
     dp_add_relaxed(&pool.n_returned, 1);
 }
 

@@ -217,7 +217,7 @@ struct merge {
     bool cut;
 };
 
-static void put(struct merge *m, dp_frame_id id)
+static void append(struct merge *m, dp_frame_id id)
 {
     if (m->n < m->depth)
         m->out[m->n++] = id;
@@ -230,7 +230,7 @@ static uint32_t put_run(struct merge *m)
 {
     uint32_t at = m->run ? m->from->runs[m->run - 1].end : 0, end = m->from->runs[m->run++].end;
     for (uint32_t i = at; i < end; i++)
-        put(m, m->from->ids[i]);
+        append(m, m->from->ids[i]);
     return end - at;
 }
 
@@ -278,7 +278,7 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
         while (m.run < frames.n_runs && hi > lo && frames.runs[m.run].anchor - lo < hi - lo)
             n += put_run(&m);
         if (!n)
-            put(&m, native->ids[i]);
+            append(&m, native->ids[i]);
     }
     uint32_t n_apart = 0;
     while (m.run < frames.n_runs)

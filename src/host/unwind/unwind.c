@@ -58,7 +58,7 @@ static void count_cut(uint32_t depth)
     dp_stats_add(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, 1);
 }
 
-static void give(struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
+static void set_stack(struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
 {
     *stack = (struct dp_stack){.hash = dp_stack_hash(frames, depth), .depth = depth, .cut = cut, .frames = frames};
     if (cut)
@@ -110,7 +110,7 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
         bool whole;
         uint32_t n = dp_libunwind_walk(cache, site, depth_max, dp_provided_sps(cache, depth_max), &whole);
         if (n) {
-            give(stack, cache->others, n, !whole);
+            set_stack(stack, cache->others, n, !whole);
             return true;
         }
         if (mode == DP_UNWIND_LIBUNWIND)
@@ -163,7 +163,7 @@ static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const s
         bool cut;
         uint32_t n = walk_frame_pointers(site, 0, cache, &cut);
         if (n)
-            give(stack, cache->others, n, cut);
+            set_stack(stack, cache->others, n, cut);
         else
             leaf_only(site, stack, DP_STAT_STACKS_NONE);
     } else if (!walk_exactly(site, cache, stack)) {
@@ -195,7 +195,7 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
     struct dp_stack_cache *cache = scratch;
     struct deltaprof_site site = {.pc = at->pc, .sp = at->sp, .fp = at->fp};
     if (!dp_walk_plausible(at->pc)) {
-        give(stack, &no_stack, 1, true);
+        set_stack(stack, &no_stack, 1, true);
         return;
     }
     dp_stack_cache_begin_anew(cache, generation(), !is_same || cache->busy);
@@ -213,7 +213,7 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
             sps[i] = cache->stage[i].sp;
         }
     }
-    give(stack, cache->others, n, cut);
+    set_stack(stack, cache->others, n, cut);
     if (__builtin_expect(dp_provided_any(), 0))
         add_provided(cache, &site, true, stack);
     dp_stack_cache_end(cache);

@@ -48,7 +48,7 @@ struct bytes {
     size_t n, cap;
 };
 
-static int take(void *bytes, const void *more, size_t n_more)
+static int append(void *bytes, const void *more, size_t n_more)
 {
     struct bytes *to = bytes;
     if (!dp_vec_room(to, n_more + 1))
@@ -84,7 +84,7 @@ static int read_bytes(int fd, size_t limit_bytes, struct bytes *to, struct dp_de
     while ((n = read(fd, buffer, sizeof buffer)) > 0) {
         if (to->n + (size_t)n > limit_bytes)
             return dp_decode_fail(error, "more than %zu bytes; a higher --limit allows more", limit_bytes);
-        if (take(to, buffer, (size_t)n))
+        if (append(to, buffer, (size_t)n))
             return -ENOMEM;
     }
     if (n < 0)
@@ -96,7 +96,7 @@ static int read_bytes(int fd, size_t limit_bytes, struct bytes *to, struct dp_de
     struct dp_decode_input input = {{0}};
     int err = dp_decode_input_inflate(&input, to->at, to->n, limit_bytes, error);
     dp_vec_clear(to);
-    err = err ? err : take(to, input.bytes.at, input.bytes.n);
+    err = err ? err : append(to, input.bytes.at, input.bytes.n);
     dp_decode_input_fini(&input);
     return err;
 }
@@ -129,7 +129,7 @@ static int to_pprof(struct bytes *b, struct dp_decode_error *error)
     if (is_json(b))
         return dp_decode_fail(error, "JSON; only pprof and folded stacks can be read");
     struct bytes pprof = {0};
-    int err = dp_formats_read_folded(b->at, b->n, take, &pprof, error);
+    int err = dp_formats_read_folded(b->at, b->n, append, &pprof, error);
     dp_vec_fini(b);
     *b = pprof;
     return err;

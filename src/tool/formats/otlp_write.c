@@ -277,7 +277,7 @@ static void put_resource(struct writer *w, struct dp_formats_bytes *to, const st
 }
 
 /* Writes a field of bytes that a message has; straight to fn, because it may be large. */
-static int give(dp_pprof_write_fn fn, void *ctx, unsigned field, const struct dp_formats_bytes *message)
+static int write_message(dp_pprof_write_fn fn, void *ctx, unsigned field, const struct dp_formats_bytes *message)
 {
     struct dp_formats_bytes head = {0};
     put_varint(&head, dp_wire_tag(field, DP_WIRE_BYTES));
@@ -322,8 +322,8 @@ int dp_formats_write_otlp(const struct dp_formats_profile *p, const struct dp_fo
         put_resource(&w, &resource, origin);
         put_message(&resource, RESOURCE_PROFILES_SCOPE_PROFILES, &scope);
         put_dictionary(&w, &dictionary);
-        err = w.failed || attributes.failed ? -ENOMEM : give(fn, ctx, REQUEST_RESOURCE_PROFILES, &resource);
-        err = err ? err : give(fn, ctx, REQUEST_DICTIONARY, &dictionary);
+        err = w.failed || attributes.failed ? -ENOMEM : write_message(fn, ctx, REQUEST_RESOURCE_PROFILES, &resource);
+        err = err ? err : write_message(fn, ctx, REQUEST_DICTIONARY, &dictionary);
     }
     fini(&w);
     dp_vec_fini(&resource);

@@ -38,7 +38,7 @@ struct writer {
     bool no_memory;
 };
 
-static void put(struct writer *w, uint64_t value)
+static void put_varint(struct writer *w, uint64_t value)
 {
     if (!w->no_memory && !dp_vec_room(&w->bytes, DP_WIRE_VARINT_MAX))
         w->no_memory = true;
@@ -48,22 +48,22 @@ static void put(struct writer *w, uint64_t value)
 
 static void put_signed(struct writer *w, int64_t value)
 {
-    put(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+    put_varint(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
 static void put_row(struct writer *w, uint32_t row)
 {
     const struct dp_model *m = w->write->model;
-    put(w, dp_model_depth(m, row));
+    put_varint(w, dp_model_depth(m, row));
     for (uint32_t i = 0; i < dp_model_depth(m, row); i++)
-        put(w, dp_model_write_location(w->write, dp_model_stack(m, row)[i]));
-    put(w, dp_model_n_labels(m, row));
+        put_varint(w, dp_model_write_location(w->write, dp_model_stack(m, row)[i]));
+    put_varint(w, dp_model_n_labels(m, row));
     for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
-        put(w, (uint64_t)dp_model_write_string(w->write, label->key));
-        put(w, (uint64_t)dp_model_write_string(w->write, label->str));
+        put_varint(w, (uint64_t)dp_model_write_string(w->write, label->key));
+        put_varint(w, (uint64_t)dp_model_write_string(w->write, label->str));
         put_signed(w, label->num);
-        put(w, (uint64_t)dp_model_write_string(w->write, label->num_unit));
+        put_varint(w, (uint64_t)dp_model_write_string(w->write, label->num_unit));
     }
 }
 
@@ -120,7 +120,7 @@ static void put_changes(struct writer *w)
     qsort(w->touched.at, w->touched.n, sizeof *w->touched.at, by_number);
     for (size_t i = 0; i < w->touched.n; i++)
         n_changes += !is_equal(w, w->touched.at[i]);
-    put(w, n_changes);
+    put_varint(w, n_changes);
     dp_vec_clear(&w->present);
     for (size_t i = 0; i < w->touched.n; i++) {
         uint32_t row = w->touched.at[i];
@@ -144,14 +144,14 @@ static void put_changes(struct writer *w)
 static void put_moment(struct writer *w, const struct dp_model_moment_values *m)
 {
     const struct dp_model_moment *moment = &m->moment;
-    put(w, moment->process);
-    put(w, moment->seq);
+    put_varint(w, moment->process);
+    put_varint(w, moment->seq);
     put_signed(w, moment->time_ns);
     put_signed(w, moment->duration_ns);
     put_signed(w, moment->bytes);
     put_signed(w, moment->own_bytes);
-    put(w, (moment->is_exit ? DP_MOMENTS_EXIT : 0) | (moment->ended ? DP_MOMENTS_ENDED : 0) |
-               (moment->is_gone ? DP_MOMENTS_GONE : 0));
+    put_varint(w, (moment->is_exit ? DP_MOMENTS_EXIT : 0) | (moment->ended ? DP_MOMENTS_ENDED : 0) |
+                      (moment->is_gone ? DP_MOMENTS_GONE : 0));
     for (size_t i = 0; i < w->present.n; i++)
         touch(w, w->present.at[i]);
     for (size_t i = 0; i < m->n_values; i++) {
@@ -174,10 +174,10 @@ static void forget_last(struct writer *w)
 
 static void put_field(struct writer *w, const struct dp_model_moment_values *moments, size_t n_moments)
 {
-    put(w, w->rows.n);
+    put_varint(w, w->rows.n);
     for (size_t i = 0; i < w->rows.n; i++)
         put_row(w, w->rows.at[i]);
-    put(w, n_moments);
+    put_varint(w, n_moments);
     for (size_t i = 0; i < n_moments; i++) {
         if (i && moments[i].moment.process != moments[i - 1].moment.process)
             forget_last(w);

@@ -18,22 +18,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static int put(struct dp_push_bytes *to, const void *bytes, size_t n_bytes)
+static int append_bytes(struct dp_push_bytes *to, const void *bytes, size_t n_bytes)
 {
     return dp_push_bytes_append(to, bytes, n_bytes);
 }
 
 static int put_text(struct dp_push_bytes *to, const char *text)
 {
-    return put(to, text, strlen(text));
+    return append_bytes(to, text, strlen(text));
 }
 
 static int put_field(struct dp_push_bytes *to, unsigned field, const void *bytes, size_t n_bytes)
 {
     uint8_t head[2 * DP_WIRE_VARINT_MAX];
     uint8_t *end = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
-    int err = put(to, head, (size_t)(end - head));
-    return err ? err : put(to, bytes, n_bytes);
+    int err = append_bytes(to, head, (size_t)(end - head));
+    return err ? err : append_bytes(to, bytes, n_bytes);
 }
 
 /* ---- labels: `fn` for each
@@ -108,7 +108,7 @@ static int make_pyroscope(struct dp_push_body *body, const struct dp_push_origin
 
 static int append(void *to, const void *bytes, size_t n_bytes)
 {
-    return put(to, bytes, n_bytes);
+    return append_bytes(to, bytes, n_bytes);
 }
 
 static int json_label(struct dp_push_bytes *to, const char *name, const char *value)
@@ -180,7 +180,7 @@ int dp_push_body_make(struct dp_push_body *body, const struct dp_push_target *ta
         return make_parca(body, origin);
     default:
         body->type = "application/octet-stream";
-        return put(&body->bytes, body->profile.at, body->profile.n);
+        return append_bytes(&body->bytes, body->profile.at, body->profile.n);
     }
 }
 

@@ -35,7 +35,7 @@ struct dp_push_http {
     int64_t retry_after_s; /* 0: the reply has no such number */
 };
 
-static size_t give(char *to, size_t size, size_t n_items, void *http)
+static size_t send_body(char *to, size_t size, size_t n_items, void *http)
 {
     struct dp_push_http *h = http;
     size_t n = h->body->bytes.n - h->n_given, room = size * n_items;
@@ -48,7 +48,7 @@ static size_t give(char *to, size_t size, size_t n_items, void *http)
     return n;
 }
 
-static size_t take(char *bytes, size_t size, size_t n_items, void *http)
+static size_t receive_reply(char *bytes, size_t size, size_t n_items, void *http)
 {
     struct dp_push_http *h = http;
     size_t n = size * n_items, room = REPLY_BYTES - h->reply.n;
@@ -58,7 +58,7 @@ static size_t take(char *bytes, size_t size, size_t n_items, void *http)
 }
 
 /* Reads the number of Retry-After, of any length: libcurl takes one beyond 64 bits for none. It reads the dates. */
-static size_t take_header(char *bytes, size_t size, size_t n_items, void *http)
+static size_t receive_header(char *bytes, size_t size, size_t n_items, void *http)
 {
     static const char name[] = "Retry-After:";
     struct dp_push_http *h = http;
@@ -118,11 +118,11 @@ struct dp_push_http *dp_push_http_new(const struct dp_push_http_options *options
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "deltaprof");
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_READFUNCTION, give);
+    curl_easy_setopt(curl, CURLOPT_READFUNCTION, send_body);
     curl_easy_setopt(curl, CURLOPT_READDATA, h);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive_reply);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, h);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, receive_header);
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, h);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, progress);

@@ -127,7 +127,7 @@ static void copy_state(struct dp_push_file *file, const struct dp_push_file *bef
 }
 
 /* Fills in a file whose name is set. 0: it is no profile, or no file any more. A negative errno: it cannot be read. */
-static int look(struct dp_push_queue *q, struct dp_push_file *file)
+static int inspect(struct dp_push_queue *q, struct dp_push_file *file)
 {
     struct stat st;
     struct dp_stamp stamp;
@@ -163,9 +163,9 @@ static int look(struct dp_push_queue *q, struct dp_push_file *file)
 }
 
 /* Looks at a file. One that cannot be read is counted; what the last scan knew of it stays true. As look otherwise. */
-static bool look_or_count(struct dp_push_queue *q, struct dp_push_file *file)
+static bool inspect_or_count(struct dp_push_queue *q, struct dp_push_file *file)
 {
-    int found = look(q, file);
+    int found = inspect(q, file);
     if (found >= 0)
         return found;
     bool is_forbidden = found == -EACCES || found == -EPERM;
@@ -239,7 +239,7 @@ int dp_push_queue_scan(struct dp_push_queue *q)
             break;
         }
         struct dp_push_file file = {.name = strdup(entry->d_name)}, *to = NULL;
-        if (!file.name || (look_or_count(q, &file) && !(to = dp_vec_push(&next.files))))
+        if (!file.name || (inspect_or_count(q, &file) && !(to = dp_vec_push(&next.files))))
             err = -ENOMEM;
         if (to)
             *to = file;

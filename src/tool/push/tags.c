@@ -29,7 +29,7 @@ static char *copy_text(const char *text, size_t n_bytes)
     return copy;
 }
 
-static int put(struct dp_push_tags *tags, const char *key, size_t n_key, const char *value, size_t n_value)
+static int set_tag(struct dp_push_tags *tags, const char *key, size_t n_key, const char *value, size_t n_value)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strlen(aliases[i][0]) == n_key && !memcmp(aliases[i][0], key, n_key)) {
@@ -61,7 +61,7 @@ int dp_push_tags_set(struct dp_push_tags *tags, const char *text)
     const char *equals = strchr(text, '=');
     if (!equals)
         return -EINVAL;
-    return put(tags, text, (size_t)(equals - text), equals + 1, strlen(equals + 1));
+    return set_tag(tags, text, (size_t)(equals - text), equals + 1, strlen(equals + 1));
 }
 
 /* Decodes %XX in place; returns the new length. */
@@ -99,12 +99,12 @@ int dp_push_tags_environment(struct dp_push_tags *tags)
             n_value--;
         n_value = decode(value, n_value);
         bool fits = tags->n < DP_PUSH_MOST_GIVEN - 1; /* one is left for the service's name */
-        err = n_key && fits ? put(tags, pair, n_key, value, n_value) : 0;
+        err = n_key && fits ? set_tag(tags, pair, n_key, value, n_value) : 0;
         tags->n_left_out += n_key && !fits;
     }
     free(copy);
     if (!err && service && *service)
-        err = put(tags, "service.name", 12, service, strlen(service));
+        err = set_tag(tags, "service.name", 12, service, strlen(service));
     return err;
 }
 
@@ -114,13 +114,14 @@ int dp_push_tags_of_file(struct dp_push_tags *tags, const struct dp_push_tags *g
     const char *pid = file->name + file->n_program + 1;
     *tags = (struct dp_push_tags){.n = 0};
     gethostname(host, sizeof host - 1);
-    int err = put(tags, "service.name", 12, file->name, file->n_program);
-    err = err ? err : put(tags, "process.executable.name", 23, file->name, file->n_program);
-    err = err ? err : put(tags, "process.pid", 11, pid, file->n_process - file->n_program - 1);
-    err = err ? err : put(tags, "host.name", 9, host, strlen(host));
+    int err = set_tag(tags, "service.name", 12, file->name, file->n_program);
+    err = err ? err : set_tag(tags, "process.executable.name", 23, file->name, file->n_program);
+    err = err ? err : set_tag(tags, "process.pid", 11, pid, file->n_process - file->n_program - 1);
+    err = err ? err : set_tag(tags, "host.name", 9, host, strlen(host));
     for (size_t i = 0; i < given->n && !err; i++)
         if (*given->at[i].value || strcmp(given->at[i].key, "service.name")) /* an empty name of a service is none */
-            err = put(tags, given->at[i].key, strlen(given->at[i].key), given->at[i].value, strlen(given->at[i].value));
+            err = set_tag(tags, given->at[i].key, strlen(given->at[i].key), given->at[i].value,
+                          strlen(given->at[i].value));
     size_t n = 0;
     for (size_t i = 0; i < tags->n; i++) { /* an empty value removes the tag */
         struct dp_push_tag tag = tags->at[i];
