@@ -2,8 +2,9 @@
 /*
  * mutex.c - hooks of pthread_mutex_* and mtx_*, which report lock events.
  *
- * trylock works for recursive, error-checking and priority-inheriting mutexes: it returns EAGAIN and EINVAL like lock,
- * and EBUSY where an error-checking lock returns EDEADLK, which the real lock then does. A robust mutex is not tried:
+ * trylock works for recursive, error-checking and priority-inheriting mutexes: it returns EAGAIN and EINVAL like lock.
+ * If the thread has an error-checking mutex already, trylock returns EBUSY; the hook then calls the real lock, which
+ * returns EDEADLK. A robust mutex is not tried:
  * glibc's trylock (2.36) of one that is not recoverable leaves it locked, and the next lock would hang. Its owner field
  * is read instead. glibc's mtx_t is a pthread_mutex_t.
  */

@@ -302,8 +302,8 @@ static bool is_library(const void *function)
     SET((void **)&dp_real.name, (void *)DP_REAL(malloc));
 #define LEAD_DELETE(name, result, parameters, arguments, version) SET((void **)&dp_real.name, (void *)DP_REAL(free));
 
-/* The address of a hook, taken here, is the one that ld.so finds for the whole program. A function that is called with
- * more arguments than it takes finds its own where they belong. */
+/* The address of a hook, taken here, is the one that ld.so finds for the whole program. A function may be called with
+ * more arguments than it takes: the first ones lie in the same registers. */
 void dp_real_shorten_cxx(const struct dp_range *self)
 {
     if (!__cxa_throw || !dp_within(self, (uintptr_t)malloc) || !dp_within(self, (uintptr_t)free))

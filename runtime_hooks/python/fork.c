@@ -3,11 +3,11 @@
  * fork.c - keeps the library's threads out of sight while the program forks.
  *
  * CPython 3.12 and later ask the kernel for the number of threads after os.fork, and warn if there are several. The
- * library's own threads must not cause that warning. So where the process has no more than those beside the thread that
- * forks, they end before the fork. A pending call of the interpreter creates them again. It may run before os.fork has
- * returned, in a function that the program registered for after a fork, while the interpreter has not counted yet. So
- * it waits until the function that called os.fork runs again, or is gone: it makes itself pending once more. It does
- * so for at most WAIT_NS. Sampled allocations create no thread meanwhile.
+ * library's own threads must not cause that warning. So if the process has only those beside the thread that forks,
+ * they end before the fork. A pending call of the interpreter creates them again, but only after the interpreter has
+ * counted. The interpreter may run pending calls before os.fork returns, in functions that the program registered for
+ * after a fork. The call then registers itself again, until the function that called os.fork runs or has ended, for at
+ * most WAIT_NS. Meanwhile no sampled allocation creates a thread.
  */
 #include "python.h"
 

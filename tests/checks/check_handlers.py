@@ -77,7 +77,7 @@ POINTERS = {
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
     r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_agent_file_write'],
     r'dp_delta_scan|dp_delta_visit|delta\.c:\w+': ['delta.c:count', 'delta.c:add_row', *SOURCES],
-    r'dp_title_sum|dp_consumer_\w+|profile\.c:\w+|dp_kind_source_\w+|dp_report_table_(stack|frame_called)|table_source\.c:\w+': SOURCES,
+    r'dp_title_sum|dp_consumer_\w+|profile\.c:\w+|dp_kind_source_\w+|dp_report_table_\w+|table_source\.c:\w+': SOURCES,
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it

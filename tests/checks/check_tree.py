@@ -57,7 +57,7 @@ WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
 # subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
 SUBJECTS = {
-    'base': 'beacon clock cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbolize_ops tally tallies '
+    'base': 'beacon clock cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
             'text vdso vma',
     'config': 'address lock_kind lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
@@ -66,10 +66,10 @@ SUBJECTS = {
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event',
-    'host/locks': 'captures contended futex_class futex_kind futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
-                  'lock_frames lock_learn lock_name lock_rows pair pairing pairs task title wait waiter waiters waiting waits',
+    'host/locks': 'captures chain contended futex_class futex_kind futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
+                  'lock_frames lock_learn lock_name lock_rows pairing task title wait waiter waiters waiting waits',
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
-    'host/report': 'baseline columns consumer cpu_source delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
+    'host/report': 'baseline chain_source columns consumer cpu_source delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
     'host/api': 'core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }
@@ -149,6 +149,10 @@ def includes(name):
     return re.findall(r'^\s*#\s*include\s*([<"])([^">]+)[">]', text(name), re.M)
 
 
+# Verbs without an object say too little, in static functions too: `put` fills a slot, `say` prints a line, `keep` adds a row.
+VAGUE = re.compile(r'(put|take|say|keep|give|look|note|tell|hold|forget|leave|meet|forgive|carve|give_back|leave_out|stand_aside)s?')
+
+
 class Tree(unittest.TestCase):
     def test_the_top_level_is_a_short_list_of_rooms(self):
         names = {f.split('/')[0] for f in FILES}
@@ -225,6 +229,11 @@ class Tree(unittest.TestCase):
                     wrong.append(f'{header}: {name}')
         self.assertEqual(sorted(wrong), [])
         self.assertEqual(sorted(f'dp_{s}_' for subjects in SUBJECTS.values() for s in subjects.split() if f'dp_{s}_' not in used), [])
+
+    def test_static_functions_say_what_they_do(self):
+        names = {f'{f}: {n}' for f in FILES if re.match(r'(src|runtime_hooks)/.*\.[ch]$', f)
+                 for n in re.findall(r'^(?:DP_\w+ )?static [^\n;={]*?\b(\w+)\(', text(f), re.M) if VAGUE.fullmatch(n)}
+        self.assertEqual(names, set())
 
     def test_no_wing_includes_the_other(self):
         tool = [(f, i) for f in FILES if re.match(r'src/tool/.*\.[ch]$', f) for _, i in includes(f) if i.startswith('host/')]

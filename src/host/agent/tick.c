@@ -45,7 +45,7 @@
 enum { NOTHING };
 enum { PEAK_LEAST_BYTES = 64 << 10, PEAK_LEAST_SAMPLES = 4 }; /* a peak that is worth a tick of its own */
 
-/* What the tables stood at, as far as it shows whether anything was recorded or freed in between. */
+/* Sums that differ at two ticks if anything was recorded or freed between them. */
 struct standing {
     uint64_t n_samples;
     int64_t n_live, in_use_bytes;

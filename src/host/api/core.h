@@ -28,7 +28,7 @@ void dp_core_init_once(void);
  * Whether the profiler must do nothing: not started; under seccomp, where even getpid() may be fatal; in a child of
  * vfork.
  */
-static inline bool dp_core_stands_aside(void)
+static inline bool dp_core_is_disabled(void)
 {
     return dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE || dp_process_has_seccomp() || !dp_process_is_noted();
 }

@@ -72,7 +72,7 @@ static void learn_for_children(void)
     static _Atomic uint32_t n_forks; /* relaxed: only counts */
     uint32_t n = dp_add_relaxed(&n_forks, 1) + 1;
     bool is_power_of_4 = !(n & (n - 1)) && n & 0x55555555;
-    if (n < 4 || !is_power_of_4 || dp_core_stands_aside() || !dp_agent_tick_has_sink() || !deltaprof_has_samples())
+    if (n < 4 || !is_power_of_4 || dp_core_is_disabled() || !dp_agent_tick_has_sink() || !deltaprof_has_samples())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_report_learn_for_children();
@@ -372,7 +372,7 @@ int deltaprof_set(const char *text)
 
 int deltaprof_emit(void)
 {
-    if (dp_core_stands_aside())
+    if (dp_core_is_disabled())
         return -ENOTCONN;
     int64_t kept = deltaprof_guard_enter();
     int err = dp_agent_tick(INT64_MAX);

@@ -4,7 +4,7 @@
  * end, libraries that are closed, seccomp filters, signal handlers, and its end.
  *
  * Under a seccomp filter even getpid() may be fatal, and a child of vfork has its parent's memory: there all of them do
- * nothing (dp_core_stands_aside).
+ * nothing (dp_core_is_disabled).
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/interpose.h>
@@ -48,7 +48,7 @@ static bool make_threads(void)
 
 void deltaprof_poll(void)
 {
-    if (!dp_agent_may_poll() || dp_core_stands_aside())
+    if (!dp_agent_may_poll() || dp_core_is_disabled())
         return;
     if (dp_process_threads() == 1)
         make_threads();
@@ -59,7 +59,7 @@ void deltaprof_poll(void)
 bool deltaprof_before_thread_create(void)
 {
     bool inside_hook = deltaprof_is_guarded();
-    return deltaprof_poll_wanted && !inside_hook && !dp_core_stands_aside() && make_threads();
+    return deltaprof_poll_wanted && !inside_hook && !dp_core_is_disabled() && make_threads();
 }
 
 bool deltaprof_thread_start_wanted(void)
@@ -76,7 +76,7 @@ void deltaprof_thread_start(void)
 
 void deltaprof_thread_cancelled(void)
 {
-    if (!dp_core_stands_aside())
+    if (!dp_core_is_disabled())
         dp_cpu_cancelled();
 }
 
@@ -92,7 +92,7 @@ bool deltaprof_has_samples(void)
 
 void deltaprof_before_handlers(void)
 {
-    if (!dp_core_stands_aside())
+    if (!dp_core_is_disabled())
         dp_agent_exit_before_handlers();
 }
 
@@ -103,13 +103,13 @@ void deltaprof_before_exit(void)
 
 void deltaprof_exit_begins(void)
 {
-    if (!dp_core_stands_aside())
+    if (!dp_core_is_disabled())
         dp_agent_exit_begins();
 }
 
 void deltaprof_exit_cancelled(void)
 {
-    if (!dp_core_stands_aside()) /* a child of vfork has its parent's memory */
+    if (!dp_core_is_disabled()) /* a child of vfork has its parent's memory */
         dp_agent_exit_cancelled();
 }
 
@@ -137,7 +137,7 @@ bool deltaprof_has_threads(void)
 
 void deltaprof_stop_agent(void)
 {
-    if (dp_core_stands_aside() || dp_agent_is_self())
+    if (dp_core_is_disabled() || dp_agent_is_self())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
@@ -155,7 +155,7 @@ void deltaprof_stop_agent(void)
 
 void deltaprof_before_restrict(void)
 {
-    if (dp_core_stands_aside())
+    if (dp_core_is_disabled())
         return;
     int32_t self = (int32_t)syscall(SYS_gettid);
     if (self == dp_process_pid() || self == dp_agent_maker())
@@ -164,13 +164,13 @@ void deltaprof_before_restrict(void)
 
 void deltaprof_resume(void)
 {
-    if (dp_load_relaxed(&dp_core.paused) && !dp_core_stands_aside() && dp_swap_acq_rel(&dp_core.paused, false))
+    if (dp_load_relaxed(&dp_core.paused) && !dp_core_is_disabled() && dp_swap_acq_rel(&dp_core.paused, false))
         make_threads();
 }
 
 void deltaprof_before_thread_exit(void)
 {
-    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_agent_alone_has_main_exited())
+    if (dp_core_is_disabled() || syscall(SYS_gettid) != getpid() || dp_agent_alone_has_main_exited())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_agent_alone_main_exits();
@@ -187,7 +187,7 @@ void deltaprof_before_tsc_trap(void)
 
 void deltaprof_before_seccomp(void)
 {
-    if (dp_core_stands_aside() || dp_agent_is_self())
+    if (dp_core_is_disabled() || dp_agent_is_self())
         return;
     if (!dp_process_note_seccomp())
         return; /* another thread is doing it */

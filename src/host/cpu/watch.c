@@ -110,8 +110,8 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
     return 0;
 }
 
-/* Meets a thread in the list. first: the profile begins with this look. True: it was not known. */
-static bool meet(int32_t tid, bool first)
+/* Enters a listed thread. first: the profile begins with this scan. True: it was not known. */
+static bool visit_thread(int32_t tid, bool first)
 {
     dp_cpu_slot slot = dp_cpu_thread_find(tid);
     bool is_new = !slot;
@@ -130,8 +130,8 @@ static bool meet(int32_t tid, bool first)
     return is_new;
 }
 
-/* Calls meet for each thread; returns how many were not known. -errno: there is no list. */
-static int meet_all(bool first)
+/* Calls visit_thread for each thread; returns how many were not known. -errno: there is no list. */
+static int visit_threads(bool first)
 {
     _Alignas(8) char buffer[LISTING_BYTES];
     int n_new = 0, fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -142,7 +142,7 @@ static int meet_all(bool first)
         for (long at = 0; at < n_bytes;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
             if (entry->d_name[0] != '.')
-                n_new += meet((int32_t)dp_cpu_proc_number(entry->d_name, 10), first);
+                n_new += visit_thread((int32_t)dp_cpu_proc_number(entry->d_name, 10), first);
             at += entry->d_reclen;
         }
     close(fd);
@@ -159,12 +159,12 @@ static void remove_dead(void)
     }
 }
 
-static void look(bool first)
+static void scan_threads(bool first)
 {
     watch.n_looks++;
-    int n_new = meet_all(first);
+    int n_new = visit_threads(first);
     if (n_new < 0 && first) /* no /proc: at least the calling thread */
-        meet((int32_t)syscall(SYS_gettid), true);
+        visit_thread((int32_t)syscall(SYS_gettid), true);
     if (n_new >= 0 && !first)
         remove_dead();
     watch.idle_looks = n_new > 0 ? 0 : watch.idle_looks + 1;
@@ -274,12 +274,12 @@ static void begin(int64_t period_ns, int sig)
     dp_store_relaxed(&dp_cpu_state.sig, sig);
     watch.process_ns = dp_cpu_process_clock_ns();
     dp_swap_total(&dp_cpu_state.period_ns, period_ns); /* [OFF] */
-    look(true);
+    scan_threads(true);
 }
 
 static void end(void)
 {
-    look(false);
+    scan_threads(false);
     settle(true);
     dp_swap_total(&dp_cpu_state.period_ns, 0); /* [OFF] */
     disarm_all(true);
@@ -303,7 +303,7 @@ static void apply(void)
     } else { /* timers with the new period */
         disarm_all(false);
         dp_swap_total(&dp_cpu_state.period_ns, wanted_ns); /* [OFF] */
-        look(false);
+        scan_threads(false);
     }
     dp_cpu_signal_block(blocked);
 }
@@ -383,7 +383,7 @@ int64_t dp_cpu_look(void)
     bool blocked = dp_cpu_signal_block(true);
     check_harm();
     follow_limit();
-    look(false);
+    scan_threads(false);
     settle(false);
     dp_cpu_signal_block(blocked);
     int64_t next_ns = dp_clock_ns() + (watch.idle_looks < LOOKS_OFTEN ? LOOK_NS : LOOK_RARELY_NS);

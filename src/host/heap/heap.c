@@ -86,7 +86,7 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     sample->heap = (uint8_t)heap;
     sample->weight = 0;
     sample->claimed = false;
-    sample->n_left_out = 0;
+    sample->n_skipped = 0;
     sample->muted = left == 0 && thread->guard != 0;
     sample->bytes = n_bytes;
     if (sample->muted)
@@ -136,7 +136,7 @@ static __attribute__((noinline, cold)) void note_free(const struct dp_heap_live_
     dp_heap_lifetime_ended(entry);
 }
 
-/* The entry of this key left the set, or never came into it. */
+/* The block of this key is not tracked any more, or could not be: takes its values off again. */
 static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry)
 {
     dp_thread_gate_remove(key);
@@ -149,7 +149,7 @@ static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry
     dp_heap_peak_subtract(shard, bytes);
 }
 
-/* At least one frame stays. */
+/* Removes the first frames; at least one stays. */
 static __attribute__((noinline, cold)) void skip_frames(struct dp_stack *stack, uint32_t n_frames)
 {
     uint32_t n = n_frames < stack->depth ? n_frames : stack->depth - 1;
@@ -179,7 +179,7 @@ static bool is_inside(const struct outside *outside, uintptr_t pc)
     return from < outside->n_ranges && outside->ranges[from].start <= pc;
 }
 
-static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stack, struct outside *outside)
+static __attribute__((noinline, cold)) void skip_code(struct dp_stack *stack, struct outside *outside)
 {
     uint32_t n = 0;
     const struct dp_frame *frame = dp_frame_get(stack->frames[0]);
@@ -194,7 +194,7 @@ static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stac
 static inline void track(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
                          struct outside *outside)
 {
-    struct dp_heap_live_block entry, stale; /* the birth is the table's to know */
+    struct dp_heap_live_block entry, stale; /* the table stores the time of allocation */
     struct dp_stack stack;
     entry.objects = sample->weight;
     entry.bytes = sample->bytes;
@@ -203,10 +203,10 @@ static inline void track(struct sample *sample, const void *ptr, const struct de
     struct dp_heap_live_place place = dp_heap_live_blocks_prefetch(key);
     bool borrowed = dp_thread_borrow();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
-    if (__builtin_expect(sample->n_left_out, 0))
-        skip_frames(&stack, sample->n_left_out);
+    if (__builtin_expect(sample->n_skipped, 0))
+        skip_frames(&stack, sample->n_skipped);
     if (__builtin_expect(outside != NULL, 0))
-        leave_out_code(&stack, outside);
+        skip_code(&stack, outside);
     unsigned shard = dp_thread_shard(dp_thread_self());
     bool added = dp_record_find(DP_KIND_HEAP, sample->heap, dp_labels_now(&stack), &stack, &entry.record);
     dp_thread_return(borrowed);
@@ -254,7 +254,7 @@ void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, cons
 
 void deltaprof_sample_skip_frames(struct deltaprof_sample *opaque, unsigned n_frames)
 {
-    ((struct sample *)opaque)->n_left_out = (uint8_t)(n_frames < UINT8_MAX ? n_frames : UINT8_MAX);
+    ((struct sample *)opaque)->n_skipped = (uint8_t)(n_frames < UINT8_MAX ? n_frames : UINT8_MAX);
 }
 
 __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes)
@@ -339,7 +339,7 @@ void dp_heap_tune(int64_t rate)
     if (rate > DP_RATE_MAX)
         rate = DP_RATE_MAX;
     if (rate == 1)
-        dp_heap_live_blocks_crowd();
+        dp_heap_live_blocks_raise_density();
     dp_thread_gate_tune_heap(rate);
     dp_store_relaxed(&heap_rate, rate);
 }

@@ -145,7 +145,7 @@ int dp_heap_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_heap_bir
     return 0;
 }
 
-void dp_heap_live_blocks_crowd(void)
+void dp_heap_live_blocks_raise_density(void)
 {
     if (!dp_load_acquire(&dp_live.slots) && !dp_heap_live_blocks_has_births()) /* [INIT] */
         return;
@@ -181,7 +181,7 @@ static void clean(struct dp_heap_live_index index)
 {
     _Atomic uint8_t *at = &dp_live.filter[index.byte];
     uint8_t seen = dp_load_relaxed(at);
-    if (!seen || (seen & WATCHED) || holds(index, PRESENT))
+    if (!seen || (seen & WATCHED) || bucket_has(index, PRESENT))
         return;
     if ((seen & FAR) && dp_add_relaxed(&dp_live.n_far_misses, 1) % DP_LIVE_PATIENCE)
         return;
@@ -190,7 +190,7 @@ static void clean(struct dp_heap_live_index index)
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
-        uint8_t then = holds(index, marked) ? marked & ~CLEANING : 0;
+        uint8_t then = bucket_has(index, marked) ? marked & ~CLEANING : 0;
         if (dp_load_relaxed(&dp_live.cleaning) == mine)
             dp_cas_total(at, &marked, then);
     }

@@ -30,7 +30,7 @@ bool dp_heap_live_blocks_has_births(void);
  * To be called if every block will be recorded: makes the table use huge pages. Context: any thread; before init it
  * does nothing.
  */
-void dp_heap_live_blocks_crowd(void);
+void dp_heap_live_blocks_raise_density(void);
 
 /*
  * Context of all that follow: hook. key is DELTAPROF_KEY(heap, ptr). insert returns false if there is no room near the

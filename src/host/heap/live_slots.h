@@ -161,7 +161,7 @@ static inline bool has_entry(const struct dp_heap_live_slot *bucket, uint32_t by
 }
 
 /* The same of all buckets that a byte with this value names. */
-static inline bool holds(struct dp_heap_live_index index, uint8_t value)
+static inline bool bucket_has(struct dp_heap_live_index index, uint8_t value)
 {
     unsigned n = n_reached(value);
     if (has_entry(bucket_at(index, 0, 0), index.byte) || (n > 1 && has_entry(bucket_at(index, 0, 1), index.byte)))

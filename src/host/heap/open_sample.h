@@ -14,7 +14,7 @@ struct __attribute__((may_alias)) sample {
     bool claimed;
     bool muted; /* the thread was guarded; weight is 0, and bytes what was asked for */
     uint8_t heap;
-    uint8_t n_left_out; /* frames at the leaf end */
+    uint8_t n_skipped; /* frames at the leaf end */
     uint32_t slot;
     uintptr_t old; /* key of the claimed entry */
     struct dp_heap_live_block entry;

@@ -157,10 +157,10 @@ static void serve(const struct dp_http_server_ops *ops, int stop_fd)
 }
 
 /*
- * A program that only waits for another one leaves the address to that program, and looks again a second later. False:
- * the endpoint was stopped meanwhile.
+ * Waits while this program only waits for another one, which should have the address; asks once a second. False: the
+ * endpoint was stopped meanwhile.
  */
-static bool has_right_of_way(int stop_fd)
+static bool wait_for_address(int stop_fd)
 {
     struct signalfd_siginfo signal;
     struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
@@ -193,7 +193,7 @@ static void *serve_apart(void *unused)
         int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
         if (stop_fd < 0)
             say_not_served(-errno);
-        else if (ops && has_right_of_way(stop_fd))
+        else if (ops && wait_for_address(stop_fd))
             serve(ops, stop_fd);
         close(stop_fd);
     }

@@ -197,8 +197,8 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
         int64_t n = i ? 0 : share.n, ns = dp_wait_share_of(&share, wake->debts[i].ns);
         dp_record_id id;
-        if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns,
-                                    &id))
+        if (!dp_wait_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n,
+                                         ns, &id))
             continue;
         dp_last_unlock_note(wake->word, id);
         dp_pairing_note(&wake->pairing, i, id, n, ns);

@@ -49,9 +49,7 @@ void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict)
         dp_or_relaxed(&verdicts[frame], (uint8_t)verdict);
 }
 
-/*
- * The kind, and the frame that decided it: of a lock of unknown kind the first one that no library with a name is known
- * to be.
+/* The kind, and the frame that decided it. If the kind is not known: the first frame whose library has no known name.
  */
 static enum dp_futex_kind decide(const dp_frame_id *frames, unsigned depth, dp_frame_id *by)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/lock_rows.c - makes the rows of futexes fit to be shown.
+ * host/locks/lock_rows.c - gives each futex row its lock kind, merges equal rows, and drops rows of idle waiting.
  *
  * Records of one futex lock differ in what a profile does not show: the class of the wait, and leaf frames inside the
  * lock's library. A futex that is part of a mutex may also look like a mutex of libc: [hand-over] has no frame of

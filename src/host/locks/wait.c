@@ -322,8 +322,8 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
         if (owed->ns[kind]) {
             int64_t ns = dp_wait_share_of(&share, owed->ns[kind]);
             dp_record_id id;
-            if (!dp_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n,
-                                        ns, &id))
+            if (!dp_wait_event_record_unlock(dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack,
+                                             share.n, ns, &id))
                 continue;
             dp_last_unlock_note((uintptr_t)owed->ns[0], id);
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);

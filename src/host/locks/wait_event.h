@@ -27,7 +27,7 @@ struct __attribute__((may_alias)) dp_wait {
     uint8_t blamed; /* counts in the mutex profile too */
     uint16_t class; /* of a futex: futex_class.h */
     dp_waiters_entry listed;
-    uint8_t n; /* the waits that it stands for; 0: others stand for it */
+    uint8_t n; /* how many waits it is counted as; 0: none, because others are counted n-fold */
 };
 _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
 
@@ -37,8 +37,8 @@ extern struct dp_wait_rates {
 } dp_wait_rates;
 
 /* Records an unlock; *id: its record in the mutex profile. False as of dp_record_find. */
-static inline bool dp_event_record_unlock(uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns,
-                                          dp_record_id *id)
+static inline bool dp_wait_event_record_unlock(uint32_t labels, const struct dp_stack *stack, int64_t n,
+                                               int64_t delay_ns, dp_record_id *id)
 {
     if (!dp_record_add(DP_KIND_MUTEX, 0, labels, stack, n, delay_ns, id))
         return false;
@@ -47,8 +47,8 @@ static inline bool dp_event_record_unlock(uint32_t labels, const struct dp_stack
 }
 
 /*
- * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded, and
- * others stand for it. is_gil: it is of an interpreter's lock. Rates as of wait.c.
+ * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded;
+ * others are counted n-fold. is_gil: it is of an interpreter's lock. Rates as of wait.c.
  */
 struct dp_wait_share {
     int64_t n, delay_ns, owed_ns;
@@ -71,7 +71,7 @@ static inline void dp_wait_event_record_synthetic(dp_frame_id frame, uint32_t la
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
     struct dp_thread_event event = dp_thread_event_begin();
     dp_record_id id;
-    if (dp_event_record_unlock(labels, &stack, 1, delay_ns, &id))
+    if (dp_wait_event_record_unlock(labels, &stack, 1, delay_ns, &id))
         dp_chain_add(waiter, id, 1, delay_ns);
     dp_thread_event_end(event);
 }

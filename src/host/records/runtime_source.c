@@ -75,7 +75,7 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
     if (ref)
         return ref;
     ref = v->line.is_known && !h->consumer->name_fn ? dp_locations_line(l, &v->line, v->value - 1) : resolve(h, l, v);
-    if (ref && dp_records_values_meet(values, number, ref) && !l->err)
+    if (ref && dp_records_values_resolve(values, number, ref) && !l->err)
         l->err = -ENOMEM;
     return ref;
 }
@@ -111,7 +111,7 @@ static void make_locations(struct runtime_source *h, struct dp_locations *l, con
     for (size_t k = 0; k < n_ids && met[k]; k++) {
         uint32_t number = numbers[positions[k]];
         struct dp_records_value *v = &values->all.at[number];
-        if (values->refs.at[number] || !dp_records_values_meet(values, number, met[k]))
+        if (values->refs.at[number] || !dp_records_values_resolve(values, number, met[k]))
             refs[positions[k]] = met[k];
         if (!v->frame && dp_frame_get(ids[k])->object) {
             v->frame = ids[k];

@@ -67,7 +67,7 @@ uint32_t dp_records_values_number(struct dp_records_values *v, uintptr_t value)
     return *slot - 1;
 }
 
-int dp_records_values_meet(struct dp_records_values *v, uint32_t number, uint32_t ref)
+int dp_records_values_resolve(struct dp_records_values *v, uint32_t number, uint32_t ref)
 {
     uint32_t *met = dp_vec_push(&v->met);
     if (!met)

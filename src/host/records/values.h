@@ -38,7 +38,7 @@ void dp_records_values_begin(struct dp_records_values *, uint64_t answers);
 uint32_t dp_records_values_number(struct dp_records_values *, uintptr_t value);
 
 /* Sets the location of a number in this profile, not 0. -ENOMEM. */
-int dp_records_values_meet(struct dp_records_values *, uint32_t number, uint32_t ref);
+int dp_records_values_resolve(struct dp_records_values *, uint32_t number, uint32_t ref);
 
 /* The locations of n numbers; 0 for numbers without one. Returns whether all have one. */
 static inline bool dp_records_values_refs(const struct dp_records_values *v, const uint32_t *numbers, size_t n,

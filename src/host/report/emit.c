@@ -215,7 +215,7 @@ static bool has_overflow(struct pass *p)
 {
     const struct dp_row inherited = {.entry = DP_ROW_INHERITED};
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
-    if (!dp_locations_forgive(p->locations))
+    if (!dp_locations_clear_no_memory(p->locations))
         return false;
     if (p->overflow)
         return true;
@@ -328,7 +328,7 @@ static void summed_comment(struct pass *p)
     uint64_t n = dp_stats_read(DP_STAT_ROWS_SUMMED);
     if (n)
         count_comment(p->encode, n, dp_stats_words(DP_STAT_ROWS_SUMMED));
-    dp_locations_forgive(p->locations);
+    dp_locations_clear_no_memory(p->locations);
 }
 
 static void samples(struct pass *p)

@@ -127,8 +127,8 @@ static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapp
 #define LINES_MAX 64
 
 /* A new location of n lines in the mapping, which has their properties. */
-static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, uint64_t pc, struct dp_encode_line *lines,
-                     int n)
+static uint32_t emit_location(struct dp_locations *l, struct dp_location_mapping *has, uint64_t pc,
+                              struct dp_encode_line *lines, int n)
 {
     has->has_inlines = has->has_numbers && l->settings.symbolize == DP_SYMBOLIZE_LINES;
     uint32_t id = mapping_id(l, has);
@@ -149,7 +149,7 @@ static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, ui
 }
 
 static uint32_t add_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbols_symbol *symbol,
-                            bool is_reversed)
+                           bool is_reversed)
 {
     struct dp_encode_line out[LINES_MAX];
     int n = !symbol ? 0 : symbol->n_lines < LINES_MAX ? symbol->n_lines : LINES_MAX;
@@ -161,7 +161,7 @@ static uint32_t add_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, 
         has.has_files &= f->file != NULL;
         has.has_numbers &= symbol->lines[i].line > 0;
     }
-    return give(l, &has, pc, out, n);
+    return emit_location(l, &has, pc, out, n);
 }
 
 uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbols_place *line, uint64_t pc)
@@ -175,7 +175,7 @@ uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbols_place
     struct dp_location_mapping has = {
         .index = line->mapping, .has_lines = 1, .has_files = line->has_file, .has_numbers = line->line > 0};
     struct dp_encode_line out = {.function = function, .line = line->line};
-    uint32_t ref = give(l, &has, pc, &out, 1);
+    uint32_t ref = emit_location(l, &has, pc, &out, 1);
     l->usual.id = ref && !line->line && line->mapping != DP_MAPPING_ANON ? mapping_id(l, &has) : 0;
     l->usual.mapping = line->mapping;
     l->usual.has_file = line->has_file;
@@ -194,7 +194,7 @@ uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const stru
     struct dp_encode_line out = {.line = name->line};
     if (named)
         out.function = dp_line_function(l->encode, &line);
-    return give(l, &has, address, &out, named);
+    return emit_location(l, &has, address, &out, named);
 }
 
 /* The cached facts about a frame of code. */
@@ -283,7 +283,7 @@ static struct deltaprof_frame_name name_of(dp_frame_id id, const struct dp_frame
 }
 
 /* Makes the locations of frames that were not met yet. */
-static void meet(struct dp_locations *l, struct dp_location_map *map, const dp_frame_id *frames, size_t n)
+static void resolve_all(struct dp_locations *l, struct dp_location_map *map, const dp_frame_id *frames, size_t n)
 {
     struct found found[FOUND_MAX];
     size_t n_found = 0;
@@ -346,7 +346,7 @@ void dp_locations_stack_in(struct dp_locations *l, struct dp_location_map *map, 
     }
     if (!unknown)
         return;
-    meet(l, map, frames, n);
+    resolve_all(l, map, frames, n);
     for (size_t i = 0; i < n; i++)
         refs[i] = map->refs.at[frames[i]];
 }
@@ -426,7 +426,7 @@ uint32_t dp_locations_exact(struct dp_locations *l, dp_frame_id function, uint32
     return place->ref;
 }
 
-bool dp_locations_forgive(struct dp_locations *l)
+bool dp_locations_clear_no_memory(struct dp_locations *l)
 {
     bool was_full = dp_encode_forgive(l->encode) || l->err == -ENOMEM;
     if (!was_full || (l->err && l->err != -ENOMEM) || dp_encode_error(l->encode))

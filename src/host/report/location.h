@@ -111,7 +111,7 @@ uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struc
  * Whether the calls since begin, or since the last forgive, failed only for want of memory. Then the error is cleared:
  * what they wrote is whole, and what needs no more memory can still be written.
  */
-bool dp_locations_forgive(struct dp_locations *);
+bool dp_locations_clear_no_memory(struct dp_locations *);
 
 /* Writes the mappings and clears all but the memory. Returns 0, or the first error of this profile. */
 int dp_locations_end(struct dp_locations *);

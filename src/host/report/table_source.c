@@ -33,7 +33,7 @@ dp_frame_id dp_report_table_frame_called(unsigned kind, const struct dp_record *
     return called;
 }
 
-const dp_frame_id *dp_table_all_frames(unsigned kind, const struct dp_record *record, dp_frame_id *to, size_t *n)
+const dp_frame_id *dp_report_table_all_frames(unsigned kind, const struct dp_record *record, dp_frame_id *to, size_t *n)
 {
     const struct dp_kind_source *source = dp_kind_source_of(kind);
     size_t n_reversed;
@@ -41,7 +41,7 @@ const dp_frame_id *dp_table_all_frames(unsigned kind, const struct dp_record *re
     return source->tower ? to : dp_table_frames(record);
 }
 
-size_t dp_table_shown(unsigned kind, const struct dp_record *record, dp_frame_id *frames)
+size_t dp_report_table_shown(unsigned kind, const struct dp_record *record, dp_frame_id *frames)
 {
     size_t depth = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, n = 0;
     unsigned inside;

@@ -18,10 +18,10 @@ dp_frame_id dp_report_table_frame_called(unsigned kind, const struct dp_record *
  * The frames of a record as a profile shows them, [truncated] included: fills frames (DP_EMIT_STACK_MAX), leaf first.
  * Returns their number.
  */
-size_t dp_table_shown(unsigned kind, const struct dp_record *, dp_frame_id *frames);
+size_t dp_report_table_shown(unsigned kind, const struct dp_record *, dp_frame_id *frames);
 
 /*
  * All frames of a record, leaf first; *n: their number. to (DP_EMIT_STACK_MAX): room for those of a kind whose records
  * have no frames of their own.
  */
-const dp_frame_id *dp_table_all_frames(unsigned kind, const struct dp_record *, dp_frame_id *to, size_t *n);
+const dp_frame_id *dp_report_table_all_frames(unsigned kind, const struct dp_record *, dp_frame_id *to, size_t *n);

@@ -27,8 +27,8 @@
 
 #define LINE_BYTES 512
 
-static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
+static int write_line(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int write_line(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
 {
     char line[LINE_BYTES];
     va_list args;
@@ -51,12 +51,12 @@ static int write_row(unsigned kind, const struct dp_row *row, enum dp_symbolize 
     char text[LINE_BYTES];
     dp_frame_id room[DP_EMIT_STACK_MAX];
     size_t n;
-    const dp_frame_id *frames = dp_table_all_frames(kind, dp_table_record(kind, row->id), room, &n);
+    const dp_frame_id *frames = dp_report_table_all_frames(kind, dp_table_record(kind, row->id), room, &n);
     int err = fn(ctx, text, dp_kind_source_of(kind)->text_row(row->values, text, sizeof text));
     for (size_t i = 0; !err && i < n; i++) {
         const struct dp_frame *frame = dp_frame_get(frames[i]);
         if (frames[i] >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE)
-            err = say(fn, ctx, " 0x%llx", (unsigned long long)frame->pc + 1);
+            err = write_line(fn, ctx, " 0x%llx", (unsigned long long)frame->pc + 1);
     }
     if (!err)
         err = fn(ctx, "\n", 1);
@@ -132,7 +132,7 @@ int dp_report_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);
         if (id && dp_report_text_name_of(&files, id, addresses[i], name, sizeof name))
-            err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
+            err = write_line(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
     }
     dp_symbols_close(&files);
     return err;

@@ -88,7 +88,7 @@ static uint64_t one_less(uint64_t frees)
     return frees == ONE ? OPEN : frees - ONE;
 }
 
-/* The byte of a page, one more or one less. Under contention: too much, as above. */
+/* Adds `by` to the byte of a page. If other threads change it at the same time, the byte ends too high, as above. */
 static void change_page(uintptr_t key, int by)
 {
     _Atomic uint8_t *page = &pages[key / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES];

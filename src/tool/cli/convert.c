@@ -164,7 +164,7 @@ static int read_directory(const char *path, size_t limit_bytes, struct dp_model_
     v.merge.keeps_moments = true;
     if (!status)
         status = dp_query_read(&v, (char *[]){(char *)path}, 1);
-    if (!status && v.n_left_out)
+    if (!status && v.n_skipped)
         status = DP_EXIT_FAILED;
     if (!status) {
         dp_query_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,

@@ -96,7 +96,7 @@ int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_query *old, struct dp_
         status = dp_query_read(new, &paths[1], 1);
     if (status)
         return status;
-    new->n_left_out += old->n_left_out;
+    new->n_skipped += old->n_skipped;
     if (strcmp(dp_query_type(old), dp_query_type(new)) || strcmp(dp_query_unit(old), dp_query_unit(new))) {
         dp_query_print_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_query_type(old),
                              paths[1], dp_query_type(new));

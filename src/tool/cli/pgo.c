@@ -38,7 +38,7 @@ static int tool_named(const char *name)
 }
 
 /* What the file is worth. */
-static void say(const struct dp_pgo_samples *s, int64_t n_lost)
+static void print_summary(const struct dp_pgo_samples *s, int64_t n_lost)
 {
     fprintf(stderr, "deltaprof pgo: %" PRId64 " of %" PRId64 " samples are of this file", s->n, s->n_all);
     if (n_lost)
@@ -77,7 +77,7 @@ static int convert(const struct dp_query *v, int tool, const char *object, const
     if (!status)
         status = write_file(&samples, &profile, tool, path);
     if (!status)
-        say(&samples, profile.n_lost);
+        print_summary(&samples, profile.n_lost);
     dp_pgo_profile_fini(&profile);
     dp_pgo_samples_fini(&samples);
     return status;
@@ -121,5 +121,5 @@ int dp_cli_pgo(int argc, char **argv)
     if (!status)
         status = convert(&v, tool_named(tool), object, path);
     dp_query_fini(&v);
-    return status ? status : v.n_left_out ? DP_EXIT_FAILED : 0;
+    return status ? status : v.n_skipped ? DP_EXIT_FAILED : 0;
 }

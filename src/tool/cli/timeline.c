@@ -78,7 +78,7 @@ static bool has_levels(unsigned kind)
 }
 
 /* Files of kinds with flows alone say nothing of single events. */
-static bool is_left_out(unsigned kind)
+static bool is_skipped(unsigned kind)
 {
     return kind < DP_KIND_DELTAS && !has_levels(kind);
 }
@@ -92,7 +92,7 @@ static int read_all(struct dp_formats_timeline *timeline, const struct dp_query_
         struct dp_decode_error error;
         const char *file = paths->at[i];
         unsigned kind = kind_of(file);
-        if (is_left_out(kind))
+        if (is_skipped(kind))
             continue;
         status = dp_query_read_file("timeline", file, limit_bytes, &source);
         if (status)
@@ -122,13 +122,13 @@ static int write_out(struct dp_formats_timeline *timeline, enum format format, c
 static int show(struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
 {
     struct dp_formats_timeline timeline = {.begin_ns = 0};
-    size_t n_left_out = 0;
+    size_t n_skipped = 0;
     int status = read_all(&timeline, paths, limit_bytes, dp_query_may_sift(paths));
     while (status == DP_QUERY_BROKEN) {
         size_t n_before = paths->n;
         dp_formats_timeline_fini(&timeline);
         timeline = (struct dp_formats_timeline){.begin_ns = 0};
-        status = dp_query_leave_out_broken(paths, "timeline", limit_bytes, &n_left_out);
+        status = dp_query_skip_broken(paths, "timeline", limit_bytes, &n_skipped);
         if (!status)
             status = read_all(&timeline, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
     }
@@ -143,7 +143,7 @@ static int show(struct dp_query_paths *paths, enum format format, const char *pa
     if (!status)
         status = write_out(&timeline, format, path);
     dp_formats_timeline_fini(&timeline);
-    return status ? status : n_left_out ? DP_EXIT_FAILED : 0;
+    return status ? status : n_skipped ? DP_EXIT_FAILED : 0;
 }
 
 int dp_cli_timeline(int argc, char **argv)

@@ -116,7 +116,7 @@ static int build(struct shown *s)
 /* What waits to be printed: a node, or how much the nodes left out have together. */
 struct item {
     uint32_t node; /* 0: nodes left out */
-    size_t indent, n_left_out;
+    size_t indent, n_skipped;
     int64_t value;
 };
 
@@ -192,13 +192,13 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
     int err = 0;
     for (uint32_t child = nodes[node].child; child && !err; child = nodes[child].next) {
         if (is_small(p, nodes[child].cum)) {
-            left_out.n_left_out++;
+            left_out.n_skipped++;
             dp_model_merge_sum(&left_out.value, nodes[child].cum);
         } else {
             err = push_item(p, (struct item){.node = child, .indent = indent});
         }
     }
-    if (!err && left_out.n_left_out)
+    if (!err && left_out.n_skipped)
         err = push_item(p, left_out);
     for (size_t i = n_before, j = p->items.n; i + 1 < j; i++) {
         struct item item = p->items.at[i];
@@ -227,7 +227,7 @@ static int print_tree(const struct shown *s, const struct dp_query_calltree *tre
             err = push_children(&p, end, item.indent + 2);
         } else {
             char text[64];
-            snprintf(text, sizeof text, "(%zu more)", item.n_left_out);
+            snprintf(text, sizeof text, "(%zu more)", item.n_skipped);
             print_numbers(&p, item.value);
             print_text(&p, item.indent, text);
         }

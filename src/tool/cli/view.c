@@ -54,7 +54,7 @@ struct view {
     struct dp_pack pack;
     struct dp_query_file *names;
     struct loose *loose;
-    size_t n_names, n_loose, n_left_out;
+    size_t n_names, n_loose, n_skipped;
     bool many_directories;
     char program[64]; /* of the first file */
 };
@@ -236,7 +236,7 @@ static int add_readable(struct view *v)
         v->n_names = v->n_loose = 0;
         v->many_directories = false;
         *v->program = '\0';
-        status = dp_query_leave_out_broken(&v->paths, "view", v->limit_bytes, &v->n_left_out);
+        status = dp_query_skip_broken(&v->paths, "view", v->limit_bytes, &v->n_skipped);
         v->source.is_quiet = v->paths.n < n_before && dp_query_may_sift(&v->paths);
         if (!status)
             status = add_all(v);
@@ -377,7 +377,7 @@ int dp_cli_view(int argc, char **argv)
         status = summarise(&v);
     if (!status)
         status = write_file(&v);
-    if (!status && v.n_left_out)
+    if (!status && v.n_skipped)
         status = DP_EXIT_FAILED;
     dp_query_source_fini(&v.source);
     dp_pack_fini(&v.pack);

@@ -129,9 +129,9 @@ static void join(struct waits *w, const char **at, const char *end, size_t n_col
     dp_vec_clear(&w->text);
     for (; *at < end && **at != WAITER_END; *at += strcspn(*at, "\x1f") + 1) {
         size_t n = strcspn(*at, "\x1f"), n_first = w->text.n;
-        bool is_left_out = n_first && (is_start(*at, n) || is_place(*at, n));
-        is_full |= n_first && !is_left_out && n_columns && n_first + n + 12 > n_columns;
-        if (is_left_out || is_full) {
+        bool is_skipped = n_first && (is_start(*at, n) || is_place(*at, n));
+        is_full |= n_first && !is_skipped && n_columns && n_first + n + 12 > n_columns;
+        if (is_skipped || is_full) {
             n_more += !is_start(*at, n);
             continue;
         }

@@ -91,8 +91,8 @@ static int find_stack(struct dp_leaks_series *s, uint32_t row, uint32_t *stack)
         return -ENOMEM;
     uint32_t *known = &s->stack_of.at[row];
     if (!*known) {
-        bool is_left_out = !v->merge.with_inherited && dp_model_merge_is_inherited(&v->merge.model, row);
-        int shown = is_left_out ? 0 : dp_query_row(v, row);
+        bool is_skipped = !v->merge.with_inherited && dp_model_merge_is_inherited(&v->merge.model, row);
+        int shown = is_skipped ? 0 : dp_query_row(v, row);
         if (shown < 0)
             return shown;
         *known = NO_STACK;
@@ -236,7 +236,7 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
 static int read_process(struct dp_leaks_series *s, const struct dp_query_file *names, size_t n)
 {
     struct dp_query *v = s->view;
-    struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
+    struct dp_query_source source = {.is_quiet = dp_query_may_skip(v)};
     struct dp_leaks_process *process = dp_vec_push(&s->processes);
     struct reading r = {.series = s};
     int status = process ? 0 : DP_EXIT_FAILED;

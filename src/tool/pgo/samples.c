@@ -48,7 +48,7 @@ static int find_object(struct dp_pgo_samples *s, const struct dp_query *v, const
         for (uint32_t i = (uint32_t)m->mappings.n; i-- > 0;) {
             if (is_wanted(m, i, object) != by_name || (!object && !by_name) || !m->mappings.at[i].object)
                 continue;
-            int handle = dp_naming_lookup_open(&s->names, m, i, object);
+            int handle = dp_query_lookup_open(&s->names, m, i, object);
             if (handle >= 0) {
                 s->mapping = i;
                 s->handle = handle;
@@ -94,7 +94,7 @@ static int count(struct dp_pgo_samples *s, const struct dp_query *v)
         const struct dp_model_location *leaf = &m->locations.at[dp_model_stack(m, row)[0]];
         uint64_t address;
         s->n_all += n;
-        if (leaf->object != object || !dp_naming_lookup_address(&s->names, s->mapping, leaf->place, &address))
+        if (leaf->object != object || !dp_query_lookup_address(&s->names, s->mapping, leaf->place, &address))
             continue;
         struct dp_pgo_address *kept = dp_vec_push(&s->at);
         if (!kept) {

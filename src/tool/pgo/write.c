@@ -26,7 +26,7 @@ struct output {
     int err;
 };
 
-static void put(struct output *o, const char *text, size_t n_bytes)
+static void append(struct output *o, const char *text, size_t n_bytes)
 {
     if (!o->err && n_bytes)
         o->err = o->fn(o->ctx, text, n_bytes);
@@ -35,17 +35,17 @@ static void put(struct output *o, const char *text, size_t n_bytes)
 static void put_number(struct output *o, const char *before, int64_t number, const char *after)
 {
     char text[LINE_BYTES];
-    put(o, text, dp_text_format(text, sizeof text, "%s%lld%s", before, (long long)number, after));
+    append(o, text, dp_text_format(text, sizeof text, "%s%lld%s", before, (long long)number, after));
 }
 
 static void put_place(struct output *o, unsigned depth, struct dp_pgo_place place)
 {
     for (unsigned i = 0; i < depth; i++)
-        put(o, " ", 1);
+        append(o, " ", 1);
     put_number(o, "", place.line, "");
     if (place.discriminator)
         put_number(o, ".", place.discriminator, "");
-    put(o, ": ", 2);
+    append(o, ": ", 2);
 }
 
 static int64_t count_of(const struct dp_pgo_line *line)
@@ -76,7 +76,7 @@ static int64_t entries_of(const struct dp_pgo_profile *p, const struct dp_pgo_fu
 
 static void put_name(struct output *o, const struct dp_pgo_profile *p, const struct dp_pgo_function *f)
 {
-    put(o, dp_strings_at(&p->names, f->name), dp_strings_size(&p->names, f->name));
+    append(o, dp_strings_at(&p->names, f->name), dp_strings_size(&p->names, f->name));
 }
 
 static void put_inside(struct output *o, const struct dp_pgo_profile *p, const struct dp_pgo_function *f,
@@ -114,12 +114,12 @@ int dp_pgo_write_clang(const struct dp_pgo_profile *p, dp_pprof_write_fn fn, voi
 int dp_pgo_write_bolt(const struct dp_pgo_samples *s, dp_pprof_write_fn fn, void *ctx)
 {
     struct output o = {fn, ctx, 0};
-    put(&o, "E cycles\n", strlen("E cycles\n"));
+    append(&o, "E cycles\n", strlen("E cycles\n"));
     for (size_t i = 0; i < s->at.n; i++) {
         char text[LINE_BYTES];
-        put(&o, text,
-            dp_text_format(text, sizeof text, "S %llx %lld\n", (unsigned long long)s->at.at[i].address,
-                           (long long)s->at.at[i].n));
+        append(&o, text,
+               dp_text_format(text, sizeof text, "S %llx %lld\n", (unsigned long long)s->at.at[i].address,
+                              (long long)s->at.at[i].n));
     }
     return o.err;
 }

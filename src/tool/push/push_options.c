@@ -200,9 +200,9 @@ static int check(struct dp_push_options *o, const struct later *later)
             dp_push_say("%s: %s", files[i], strerror(errno));
             return 2;
         }
-    if (o->tags.n_left_out)
+    if (o->tags.n_skipped)
         dp_push_say("OTEL_RESOURCE_ATTRIBUTES: its last %zu tags are left out, since no more than %d fit",
-                    o->tags.n_left_out, DP_PUSH_MOST_GIVEN);
+                    o->tags.n_skipped, DP_PUSH_MOST_GIVEN);
     if (o->tags.n > DP_PUSH_MOST_GIVEN)
         return refuse("no more than 20 tags", "");
     return 0;

@@ -100,7 +100,7 @@ int dp_push_tags_environment(struct dp_push_tags *tags)
         n_value = decode(value, n_value);
         bool fits = tags->n < DP_PUSH_MOST_GIVEN - 1; /* one is left for the service's name */
         err = n_key && fits ? set_tag(tags, pair, n_key, value, n_value) : 0;
-        tags->n_left_out += n_key && !fits;
+        tags->n_skipped += n_key && !fits;
     }
     free(copy);
     if (!err && service && *service)

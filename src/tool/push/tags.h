@@ -20,7 +20,7 @@ struct dp_push_tag {
 struct dp_push_tags {
     struct dp_push_tag at[DP_PUSH_MOST_TAGS];
     size_t n;
-    size_t n_left_out; /* of the environment, which may have more than fit */
+    size_t n_skipped; /* of the environment, which may have more than fit */
 };
 
 /* Sets a tag; text is KEY=VALUE. 0; -EINVAL: not of that form; -E2BIG: too many tags; -ENOMEM. */

@@ -45,17 +45,17 @@ static bool is_gone(const struct dp_query_paths *paths, const char *file)
     return access(file, F_OK) && errno == ENOENT;
 }
 
-int dp_query_leave_out_broken(struct dp_query_paths *paths, const char *verb, size_t limit_bytes, size_t *n_left_out)
+int dp_query_skip_broken(struct dp_query_paths *paths, const char *verb, size_t limit_bytes, size_t *n_skipped)
 {
     struct dp_query_source source = {.is_quiet = false};
-    size_t n = 0, n_before = *n_left_out;
+    size_t n = 0, n_before = *n_skipped;
     for (size_t i = 0; i < paths->n; i++) {
         source.is_quiet = true;
         bool is_bad = read_all(verb, paths->at[i], limit_bytes, &source);
         source.is_quiet = false;
         if (is_bad && !is_gone(paths, paths->at[i])) { /* again, for its line */
             is_bad = read_all(verb, paths->at[i], limit_bytes, &source);
-            *n_left_out += is_bad;
+            *n_skipped += is_bad;
         }
         if (is_bad)
             free(paths->at[i]);
@@ -64,9 +64,9 @@ int dp_query_leave_out_broken(struct dp_query_paths *paths, const char *verb, si
     }
     paths->n = n;
     dp_query_source_fini(&source);
-    if (!n && *n_left_out == n_before)
+    if (!n && *n_skipped == n_before)
         dp_query_print_error(verb, "the files were deleted while they were read");
-    if (n && *n_left_out > n_before)
-        dp_query_print_error(verb, "%zu file%s left out, see above", *n_left_out, *n_left_out == 1 ? " is" : "s are");
+    if (n && *n_skipped > n_before)
+        dp_query_print_error(verb, "%zu file%s left out, see above", *n_skipped, *n_skipped == 1 ? " is" : "s are");
     return n ? 0 : DP_EXIT_FAILED;
 }

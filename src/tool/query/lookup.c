@@ -107,8 +107,8 @@ static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *n
     return *object;
 }
 
-int dp_naming_lookup_open(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
-                          const char *path)
+int dp_query_lookup_open(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
+                         const char *path)
 {
     if (!open_module(names) || !names->ops->ranges)
         return -ENOSYS;
@@ -129,8 +129,8 @@ static bool find_address(const struct dp_query_naming_object *object, uint64_t p
     return false;
 }
 
-bool dp_naming_lookup_address(const struct dp_query_naming_lookup *names, uint32_t mapping, uint64_t place,
-                              uint64_t *address)
+bool dp_query_lookup_address(const struct dp_query_naming_lookup *names, uint32_t mapping, uint64_t place,
+                             uint64_t *address)
 {
     return mapping < names->objects.n && names->objects.at[mapping] &&
            find_address(names->objects.at[mapping], place, address);

@@ -30,9 +30,9 @@ int dp_query_naming_lookup_find(struct dp_query_naming_lookup *, const struct dp
  * names->session; -ESTALE: the file has another build-id than the profile, or the profile has none; -ENOENT: it cannot
  * be read; -ENOSYS: the lines module is missing.
  */
-int dp_naming_lookup_open(struct dp_query_naming_lookup *, const struct dp_model *, uint32_t mapping, const char *path);
+int dp_query_lookup_open(struct dp_query_naming_lookup *, const struct dp_model *, uint32_t mapping, const char *path);
 /* The address of a place by that file's program headers. False: it lies in no segment. */
-bool dp_naming_lookup_address(const struct dp_query_naming_lookup *, uint32_t mapping, uint64_t place,
-                              uint64_t *address);
+bool dp_query_lookup_address(const struct dp_query_naming_lookup *, uint32_t mapping, uint64_t place,
+                             uint64_t *address);
 
 void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *);

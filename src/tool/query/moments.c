@@ -129,7 +129,7 @@ static int take_inner(struct reading *r, size_t i, const struct dp_model_moments
 /* v->moments.is_whole is set if the file has no in-use values at all. */
 static int read_path(struct dp_query *v, size_t i, struct reading *r)
 {
-    struct dp_query_source own = {.is_quiet = dp_query_may_leave_out(v)}, *source;
+    struct dp_query_source own = {.is_quiet = dp_query_may_skip(v)}, *source;
     struct dp_model_moments inner = {.at = {0}};
     struct dp_decode_error error;
     int status = dp_query_open(v, i, &own, &source), err = 0;

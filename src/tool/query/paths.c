@@ -151,7 +151,7 @@ static int by_identity(const void *a, const void *b)
 }
 
 /* Leaves out files that stand there already, perhaps by another path: else they were counted twice. 0 or -errno. */
-static int leave_out_repeated(struct dp_query_paths *p)
+static int skip_repeated(struct dp_query_paths *p)
 {
     struct stat st;
     size_t n = 0, n_left = 0;
@@ -182,7 +182,7 @@ int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **pa
     p->n_given = n;
     for (size_t i = 0; i < n && !status; i++)
         status = dp_query_paths_add(p, verb, paths[i]);
-    return !status && n > 1 && leave_out_repeated(p) ? out_of_memory(verb) : status;
+    return !status && n > 1 && skip_repeated(p) ? out_of_memory(verb) : status;
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------ */

@@ -185,7 +185,7 @@ static bool is_of_other_time(const struct dp_query *v, size_t i)
 
 static int read_files(struct dp_query *v)
 {
-    struct dp_query_source own = {.is_quiet = dp_query_may_leave_out(v)}, *source;
+    struct dp_query_source own = {.is_quiet = dp_query_may_skip(v)}, *source;
     bool all_tell = true;
     int status = 0;
     for (size_t i = 0; i < v->paths.n && !status; i++) {
@@ -263,7 +263,7 @@ int dp_query_choose_type(struct dp_query *v)
     return DP_EXIT_FAILED;
 }
 
-bool dp_query_may_leave_out(const struct dp_query *v)
+bool dp_query_may_skip(const struct dp_query *v)
 {
     return !v->strict && !v->is_sifted && dp_query_may_sift(&v->paths);
 }
@@ -279,7 +279,7 @@ void dp_query_set_naming(struct dp_query *v)
 int dp_query_end(const struct dp_query *v)
 {
     int status = dp_query_print_flush(v->verb);
-    return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
+    return status ? status : v->n_skipped ? DP_EXIT_FAILED : 0;
 }
 
 static int read_chosen(struct dp_query *v)
@@ -300,7 +300,7 @@ int dp_query_restart(struct dp_query *v)
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
     size_t n_before = v->paths.n;
-    int status = dp_query_leave_out_broken(&v->paths, v->verb, v->limit_bytes, &v->n_left_out);
+    int status = dp_query_skip_broken(&v->paths, v->verb, v->limit_bytes, &v->n_skipped);
     v->is_sifted = v->paths.n == n_before;
     return status;
 }

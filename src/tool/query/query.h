@@ -45,8 +45,8 @@ struct dp_query {
 
     /* After dp_query_read. */
     struct dp_query_paths paths;
-    bool is_sifted;    /* no more files can be left out */
-    size_t n_left_out; /* those */
+    bool is_sifted;   /* no more files can be left out */
+    size_t n_skipped; /* those */
     struct dp_query_moments moments;
     struct dp_query_source input; /* standard input, which is read once */
     struct dp_model_merge merge;
@@ -142,7 +142,7 @@ int dp_query_read(struct dp_query *, char **paths, size_t n);
 /* Flushes standard output. The verb's exit status: DP_EXIT_FAILED too if files were left out. */
 int dp_query_end(const struct dp_query *);
 /* Whether broken files may be left out; and the naming of frames as the options want it. */
-bool dp_query_may_leave_out(const struct dp_query *);
+bool dp_query_may_skip(const struct dp_query *);
 void dp_query_set_naming(struct dp_query *);
 /* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
 int dp_query_restart(struct dp_query *);

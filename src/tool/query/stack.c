@@ -168,7 +168,7 @@ static size_t find_mark(const struct dp_query *v, bool *is_hand_over)
 }
 
 /* Keeps n frames from `first` on. */
-static void keep(struct dp_query *v, size_t first, size_t n)
+static void keep_frames(struct dp_query *v, size_t first, size_t n)
 {
     memmove(v->stack.at, v->stack.at + first, n * sizeof *v->stack.at);
     v->stack.n = n;
@@ -197,9 +197,9 @@ int dp_query_chain(struct dp_query *v, uint32_t row, enum dp_query_end end)
     if (mark == v->stack.n || !passes(v))
         return 0;
     if (end == DP_QUERY_WAITER) {
-        keep(v, mark + 1, v->stack.n - mark - 1);
+        keep_frames(v, mark + 1, v->stack.n - mark - 1);
     } else {
-        keep(v, 0, mark + is_hand_over);
+        keep_frames(v, 0, mark + is_hand_over);
         reverse(v);
     }
     return shorten(v);

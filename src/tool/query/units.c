@@ -113,8 +113,8 @@ void dp_query_print_name(FILE *to, const char *name, size_t n_columns)
     for (size_t from = 0, to_column; *name; name += size ?: 1, from = to_column) {
         size = character(name);
         to_column = from + width(name, size);
-        bool is_left_out = to_column > n_head && from < n - n_tail;
-        if (!is_left_out)
+        bool is_skipped = to_column > n_head && from < n - n_tail;
+        if (!is_skipped)
             fwrite(size ? name : "?", 1, size ?: 1, to);
         else if (!is_said++)
             fputs("..", to);

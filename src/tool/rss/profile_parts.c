@@ -155,7 +155,7 @@ static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_q
             is_taken = !status;
         }
         if (status && n_all > 1) {
-            rss->n_left_out++;
+            rss->n_skipped++;
             status = 0;
         }
     }
@@ -186,9 +186,9 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
         status = read_newest(rss, &files.at[i], NULL, 1, files.n);
     if (!status && !rss->is_profiled)
         status = DP_EXIT_FAILED;
-    else if (!status && rss->n_left_out)
-        dp_query_print_error("rss", "%zu file%s left out, see above", rss->n_left_out,
-                             rss->n_left_out == 1 ? " is" : "s are");
+    else if (!status && rss->n_skipped)
+        dp_query_print_error("rss", "%zu file%s left out, see above", rss->n_skipped,
+                             rss->n_skipped == 1 ? " is" : "s are");
     free(names);
     dp_query_paths_fini(&files);
     return status;

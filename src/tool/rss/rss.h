@@ -31,7 +31,7 @@ struct dp_rss {
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
     bool is_profiled;
-    size_t n_left_out; /* files that could not be read */
+    size_t n_skipped; /* files that could not be read */
 };
 
 /* Adds bytes to the part of that name. False: out of memory. */

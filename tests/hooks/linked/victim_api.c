@@ -182,7 +182,7 @@ static void keeps(void)
     }
 }
 
-static void is_left_out(void)
+static void is_skipped(void)
 {
     CHECK(deltaprof_start("exe=another|program*,out=profiles") == 0);
     make(1 << 30);
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
         {"forks", forks},
         {"is-stuck", is_stuck},
         {"keeps", keeps},
-        {"is-left-out", is_left_out},
+        {"is-left-out", is_skipped},
         {"has-no-directory", has_no_directory},
         {"has-no-room", has_no_room},
         {"crashes", crashes},

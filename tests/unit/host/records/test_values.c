@@ -34,11 +34,11 @@ static void locations_last_for_one_profile(void **state)
     dp_records_values_begin(&values, 1);
     assert_int_equal(dp_records_values_number(&values, 77), 0);
     assert_int_equal(dp_records_values_number(&values, 78), 1);
-    assert_int_equal(dp_records_values_meet(&values, 1, 9), 0);
+    assert_int_equal(dp_records_values_resolve(&values, 1, 9), 0);
     assert_false(dp_records_values_refs(&values, numbers, 2, refs));
     assert_int_equal(refs[0], 0);
     assert_int_equal(refs[1], 9);
-    assert_int_equal(dp_records_values_meet(&values, 0, 8), 0);
+    assert_int_equal(dp_records_values_resolve(&values, 0, 8), 0);
     assert_true(dp_records_values_refs(&values, numbers, 2, refs));
     assert_false(dp_records_values_end(&values, PLENTY));
     assert_false(dp_records_values_refs(&values, numbers + 1, 1, refs));
