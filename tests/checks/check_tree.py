@@ -69,7 +69,7 @@ SUBJECTS = {
     'host/locks': 'captures chain contended futex_class futex_kind futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
                   'lock_frames lock_learn lock_name lock_rows pairing task title wait waiter waiters waiting waits',
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
-    'host/report': 'baseline chain_source columns consumer cpu_source delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
+    'host/report': 'baseline chain_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
     'host/api': 'core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }
