@@ -64,7 +64,7 @@ a 1: 400MB in use, 40 files
 Looked at: 40 ticks with 168 samples in 10mins of work
 1 leak
 
- 1. 320MB in use, 1.90GB more an hour since 01:47:10, confidence 100%
+ 1. 320MB in use, 1.88GB more an hour since 01:47:10, confidence 100%
     grew in 30 of 30 ticks, shrank in 0; 0% of 40 samples were freed
     chance of another cause: it has ended 0.18%, chance 9.3e-08%
     forget

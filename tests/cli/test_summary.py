@@ -68,6 +68,30 @@ class Summary(Case):
         self.assertIn('Lost: 3 stacks were cut short.', found[0]['text'])
         self.assertRegex(found[1]['text'], 'cannot be told yet: 1 tick')
 
+    def test_an_end_before_the_first_tick_is_no_number_of_ticks(self):
+        self.heap(1, [(['f', 'main'], [10, 5 << 20, 1, 5000])], ['#exit'])
+        self.heap(2, [(['f', 'main'], [10, 5000, 1, 5000])], ['#ended'])
+        unknown = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'leak-unknown']
+        self.assertEqual(unknown[0]['text'], 'Whether it leaks cannot be told yet: no tick before the end of the program: run longer, or interval=100ms.')
+        self.assertNotIn('0 tick', self.run_it('leaks', self.dir.name + '/d').decode())
+
+    def test_a_shorter_interval_is_advised_only_where_it_is_shorter(self):
+        for name, interval in {'second': 10**9, 'tenth': 10**8}.items():
+            for i in range(1, 6):
+                self.file(f'{name}/server.7.{i:04}.heap.pb.gz', [(['f', 'main'], [50, 25 << 20, 10, 5 << 20])],
+                          time_ns=10**18 + i * interval, duration_ns=interval)
+            text = self.run_it('leaks', f'{self.dir.name}/{name}').decode()
+            self.assertIn('Cannot tell: 5 ticks', text)
+            self.assertEqual('or interval=100ms' in text, name == 'second', text)
+
+    def test_a_directory_without_profiles_says_why(self):
+        out = self.dir.name + '/out'
+        subprocess.run([DELTAPROF, 'run', '-o', f'heap_rate=1G,cpu_rate=0,out={out}', '--', 'sleep', '0'], timeout=60, check=True)
+        for verb in 'summary', 'top', 'leaks':
+            self.run_it(verb, out, status=1)
+            self.assertRegex(self.error, f'^deltaprof {verb}: {out}: no profile in this directory: sleep: no sample: [0-9]+k? bytes were allocated '
+                             'with heap_rate=1G; use heap_rate=[0-9]+ to sample them\n$')
+
     def test_lines_are_as_wide_as_the_terminal(self):
         import fcntl, pty, struct, termios
         directory = self.directory()

@@ -63,33 +63,38 @@ int64_t dp_agent_exit_deadline(void)
     return dp_clock_ns() + dp_load_relaxed(&process_exit.timeout_ns);
 }
 
-static void say_no_sample(void)
+/* Says why: to the user if `aloud`, and in the directory, where profiles are expected. */
+static void say_no_sample(bool aloud)
 {
+    char text[160] = "no allocation was seen: the program may contain its own malloc, or it allocates nothing";
     int64_t rate = dp_heap_rate(), seen = (int64_t)dp_heap_bytes_seen(), better = 1;
     char seen_text[32], rate_text[32], better_text[32];
-    if (!seen) {
-        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may contain its own malloc, or it allocates nothing");
-        return;
-    }
     while (better * 128 <= seen)
         better *= 2; /* aims at about a hundred samples */
     dp_text_size(rate_text, sizeof rate_text, rate);
     dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
     dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
-    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated with heap_rate=%s; use heap_rate=%s to sample them",
-           seen_text, rate_text, better_text);
+    if (seen)
+        dp_text_format(text, sizeof text,
+                       "no sample: %s bytes were allocated with heap_rate=%s; use heap_rate=%s to sample them",
+                       seen_text, rate_text, better_text);
+    if (aloud)
+        dp_log(DP_LOG_ERROR, "%s", text);
+    if (!dp_process_is_filtered())
+        dp_agent_tick_note_no_sample(text);
 }
 
-/* Logs one line: files, samples, and every loss. */
+/* Logs one line: files, samples, and every loss; or why there is no sample. */
 static void talk(void)
 {
-    if (!dp_load_relaxed(&process_exit.speaks) || !(dp_log_wants_info() || dp_log_end()))
+    if (!dp_load_relaxed(&process_exit.speaks))
         return;
+    bool aloud = dp_log_wants_info() || dp_log_end();
     uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_agent_tick_files();
-    if (!samples) {
-        say_no_sample();
+    if (!samples)
+        say_no_sample(aloud);
+    if (!samples || !aloud)
         return;
-    }
     static DP_LARGE char losses[900]; /* used once per process; a crash handler has little stack */
     size_t n = 0;
     losses[0] = '\0';

@@ -63,6 +63,19 @@ int dp_agent_files_make_directory(const struct dp_agent_files *files)
     return mkdir(files->dir, 0700) && errno != EEXIST ? -errno : 0;
 }
 
+void dp_agent_files_note_no_sample(const struct dp_agent_files *files, const char *text)
+{
+    char path[sizeof files->dir + sizeof DP_PROFILE_NO_SAMPLE], line[DP_PROGRAM_TEXT + 256];
+    dp_text_format(path, sizeof path, "%s/" DP_PROFILE_NO_SAMPLE, files->dir);
+    size_t n = dp_text_format(line, sizeof line, "%s: %s\n", files->program, text);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    if (write(fd, line, n) < 0)
+        unlink(path);
+    close(fd);
+}
+
 int dp_agent_file_out_of_the_way(int fd)
 {
     if (fd < 0 || fd >= HOST_FDS)

@@ -56,6 +56,9 @@ int dp_agent_files_init(struct dp_agent_files *files, const char *out, const cha
 /* Makes the last component of the directory, 0700, if it is missing. 0, or a negative errno. */
 int dp_agent_files_make_directory(const struct dp_agent_files *files);
 
+/* Writes why the process has no sample into a file of the directory, for the commands that find no profile there. */
+void dp_agent_files_note_no_sample(const struct dp_agent_files *files, const char *text);
+
 int dp_agent_file_write(void *file, const void *bytes,
                         size_t n_bytes);            /* a dp_pprof_write_fn on a struct dp_agent_file */
 int dp_agent_file_keep(struct dp_agent_file *file); /* 0 too if nothing was written */

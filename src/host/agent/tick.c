@@ -118,6 +118,12 @@ const char *dp_agent_tick_directory(void)
     return paths.files.dir;
 }
 
+void dp_agent_tick_note_no_sample(const char *text)
+{
+    if (dp_agent_tick_has_sink() && tick.ready)
+        dp_agent_files_note_no_sample(&paths.files, text);
+}
+
 /* Sets up `files`, once per process: the directory's name may contain the pid. */
 static int ready(void)
 {

@@ -52,5 +52,8 @@ int64_t dp_agent_tick_covered_ns(unsigned kind);
 uint64_t dp_agent_tick_files(void);
 const char *dp_agent_tick_directory(void);
 
+/* At the exit of a process without a sample: leaves a note in the directory. Async-signal-safe. */
+void dp_agent_tick_note_no_sample(const char *text);
+
 /* In a forked child: abandons its parent's consumers and unfinished files. Only stores. */
 void dp_agent_tick_fork_child(void);

@@ -180,8 +180,9 @@ static void print_heading(const struct dp_cli_leaks *r)
         printf(" at exit, %s a tick before", bytes);
     }
     printf(", %zu file%s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s");
-    printf("Looked at: %zu tick%s with %.0f samples in %s of work\n", r->judge.n_ticks,
-           r->judge.n_ticks == 1 ? "" : "s", r->judge.n_samples, work);
+    if (r->judge.n_ticks)
+        printf("Looked at: %zu tick%s with %.0f samples in %s of work\n", r->judge.n_ticks,
+               r->judge.n_ticks == 1 ? "" : "s", r->judge.n_samples, work);
 }
 
 static void print_verdict(const struct dp_cli_leaks *r)

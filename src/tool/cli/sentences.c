@@ -70,17 +70,14 @@ static int begin(struct dp_query *v, const struct dp_cli_sentences *s, const cha
 }
 
 /* Whether there are profiles of a kind: a question about others would be an error. */
-static bool has_kind(const struct dp_cli_sentences *s, const char *kind)
+static bool has_kind(const struct dp_query_paths *paths, const char *kind)
 {
-    struct dp_query_paths paths = {.n = 0};
     bool found = false;
-    int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
-    for (size_t i = 0; i < paths.n && !status && !found; i++) {
+    for (size_t i = 0; i < paths->n && !found; i++) {
         struct dp_query_file name;
-        found = dp_query_file_parse(paths.at[i], &name) && name.n_kind == strlen(kind) &&
+        found = dp_query_file_parse(paths->at[i], &name) && name.n_kind == strlen(kind) &&
                 !memcmp(name.kind, kind, name.n_kind);
     }
-    dp_query_paths_fini(&paths);
     return found;
 }
 
@@ -307,13 +304,13 @@ static int find_held(struct dp_cli_sentences *s)
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
-static int find_locks(struct dp_cli_sentences *s)
+static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
     struct functions f = {.at = {0}};
     struct place place;
     char delay[32], duration[32];
-    if (!has_kind(s, "mutex")) {
+    if (!has_kind(paths, "mutex")) {
         looked(s, "no lock that made others wait");
         return 0;
     }
@@ -352,14 +349,14 @@ static int find_locks(struct dp_cli_sentences *s)
 
 /* ---- CPU time --------------------------------------------------------------------------------------------------- */
 
-static int find_cpu(struct dp_cli_sentences *s)
+static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
     struct functions f = {.at = {0}};
     struct place place;
     char duration[32];
     int64_t total = 0;
-    if (!has_kind(s, "cpu"))
+    if (!has_kind(paths, "cpu"))
         return 0;
     int status = begin(&v, s, "cpu", DP_QUERY_AT_USUAL);
     v.kind = "cpu";
@@ -402,18 +399,18 @@ static int by_weight(const void *a, const void *b)
 
 int dp_cli_sentences_find(struct dp_cli_sentences *s)
 {
-    int status = 0;
-    if (has_kind(s, "heap") || !(has_kind(s, "mutex") || has_kind(s, "block") || has_kind(s, "cpu"))) {
-        status = find_leaks(s);
-        if (!status)
-            status = find_held(s);
+    struct dp_query_paths paths = {.n = 0};
+    int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
+    if (has_kind(&paths, "heap") ||
+        !(has_kind(&paths, "mutex") || has_kind(&paths, "block") || has_kind(&paths, "cpu"))) {
+        status = status ? status : find_leaks(s);
+        status = status ? status : find_held(s);
     } else {
         looked(s, "no heap profile");
     }
-    if (!status)
-        status = find_locks(s);
-    if (!status)
-        status = find_cpu(s);
+    status = status ? status : find_locks(s, &paths);
+    status = status ? status : find_cpu(s, &paths);
+    dp_query_paths_fini(&paths);
     qsort(s->at, s->n, sizeof *s->at, by_weight);
     struct dp_cli_sentence *to = status ? NULL : add(s, s->n ? "looked" : "nothing", 0);
     if (to)

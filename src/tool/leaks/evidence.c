@@ -47,6 +47,7 @@
 #define IDLE          0.5  /* of the typical rate of allocation: below it, time counts less */
 #define IDLE_SHARE    0.02 /* of idle time that counts, so that no point has none */
 #define WORK_SAMPLES  30   /* of a stack: so many show when it worked, although others once worked much more */
+#define WORKED        0.1  /* of the activity: beside so much, a point is not idle by the clock */
 #define CLOCK_SAMPLES 10   /* that the time of a point is worth: so many samples vary by a third by chance */
 #define LOAD_SPREAD   0.3  /* standard deviation of the logarithm of how a load changes */
 #define LOAD_EVENTS   100  /* a load is the mean of so many sampled events */
@@ -81,7 +82,7 @@ static double freed(const struct dp_leaks_curve *c, size_t first, size_t last)
 struct clock {
     int64_t end_ns[DP_QUERY_POINTS];   /* of each point, since the start of the program */
     double active_ns[DP_QUERY_POINTS]; /* the same by the clock, without idle time */
-    double clock_ns[DP_QUERY_POINTS];  /* the same, but a point beside work is not idle: few samples come unevenly */
+    int64_t clock_ns[DP_QUERY_POINTS]; /* the same, but a point beside work is not idle: few samples come unevenly */
     size_t n_work;                     /* points in which the program was not idle */
     size_t warm;                       /* the first point that counts: that of the first quarter */
 };
@@ -124,8 +125,8 @@ static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_cur
         double beside = 0;
         for (size_t j = i < 2 ? 0 : i - 2; j < i + 3 && j < p->n_points; j++)
             beside = fmax(beside, activity[j]);
-        clock_ns += beside * duration(p, i);
-        k->clock_ns[i] = clock_ns;
+        clock_ns += (beside >= WORKED ? 1 : beside) * duration(p, i);
+        k->clock_ns[i] = (int64_t)clock_ns;
         all_ns += duration(p, i);
     }
     double own_share = fmin(1, sum(others, 0, p->n_points) / fmax(sum(own, 0, p->n_points), 1));
@@ -161,7 +162,8 @@ size_t dp_leaks_work(const struct dp_leaks_process *p, const struct dp_leaks_cur
 /* A pace in bytes an hour of work from one point to another, by the clock. */
 static double by_the_clock(const struct clock *k, double per_hour, size_t first, size_t last)
 {
-    double work = (double)(k->end_ns[last] - k->end_ns[first]), clock = k->clock_ns[last] - k->clock_ns[first];
+    double work = (double)(k->end_ns[last] - k->end_ns[first]),
+           clock = (double)(k->clock_ns[last] - k->clock_ns[first]);
     return work > 0 && clock > 0 ? per_hour * work / clock : per_hour;
 }
 
@@ -374,7 +376,9 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, 
     while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
         half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
     double slope = dp_leaks_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
-    e.bytes_per_hour = by_the_clock(&k, slope, half, last);
+    e.bytes_per_hour = dp_leaks_slope_of(k.clock_ns, c->bytes, half, last + 1).per_hour;
+    if (slope <= 0 || e.bytes_per_hour <= 0)
+        e.bytes_per_hour = slope;
     e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     e.since_ns = since(p, c);
     count_steps(c, k.warm, last, &e);

@@ -137,6 +137,10 @@ static void print_rate(char text[32], double rate)
 static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
 {
     const struct dp_leaks_row *first = r->suspects.n ? &r->suspects.at[0] : NULL;
+    if (!p->n_ticks) {
+        snprintf(r->needs, sizeof r->needs, "no tick before the end of the program: run longer, or interval=100ms");
+        return;
+    }
     double seconds = r->work_ns / 1e9, samples = first ? first->evidence.n_left : r->n_samples, longer = seconds;
     char rate[32] = "", of_it[32] = "";
     int n = snprintf(r->needs, sizeof r->needs, "%zu tick%s, %.0f sample%s: ", r->n_ticks, r->n_ticks == 1 ? "" : "s",
@@ -147,7 +151,9 @@ static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
     }
     if (r->n_ticks < TICKS_WANTED && r->n_ticks)
         longer = fmax(longer, seconds * ((double)TICKS_WANTED / (double)r->n_ticks - 1));
-    if (r->n_ticks < TICKS_WANTED && seconds < 120)
+    double interval = p->n_ticks ? (double)(p->times_ns[p->n_points - 1] - p->start_ns) / 1e9 / (double)p->n_ticks : 15;
+    double wanted = seconds >= 20 ? 1 : 0.1;
+    if (r->n_ticks < TICKS_WANTED && seconds < 120 && interval > 2 * wanted)
         snprintf(of_it, sizeof of_it, ", or interval=%s", seconds >= 20 ? "1s" : "100ms");
     snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more%s%s%s", ceil(fmax(longer, 1)),
              *rate ? ", or heap_rate=" : "", rate, of_it);

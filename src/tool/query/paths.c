@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fts.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,34 @@ static int walk(struct dp_query_paths *p, const char *path, bool ours)
     return err;
 }
 
+/* Reads what the last program without a sample left in the directory. False: nothing. */
+static bool read_no_sample(const char *path, char *text, size_t room)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/" DP_PROFILE_NO_SAMPLE, path);
+    FILE *note = fopen(name, "re");
+    bool is_there = note && fgets(text, (int)room, note);
+    if (note)
+        fclose(note);
+    if (is_there)
+        text[strcspn(text, "\n")] = '\0';
+    return is_there;
+}
+
+static int refuse_directory(const char *verb, const char *path)
+{
+    char why[512];
+    if (read_no_sample(path, why, sizeof why))
+        dp_query_print_error(verb, "%s: no profile in this directory: %s", path, why);
+    else
+        dp_query_print_error(
+            verb,
+            "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, after interval= "
+            "or at the end of COMMAND; none if COMMAND is killed before, or exe= leaves it out",
+            path, path);
+    return DP_EXIT_FAILED;
+}
+
 static int add_directory(struct dp_query_paths *p, const char *verb, const char *path)
 {
     size_t n_before = p->n, n_path = strlen(path);
@@ -92,15 +121,7 @@ static int add_directory(struct dp_query_paths *p, const char *verb, const char 
         dp_query_print_error(verb, "%s: %s", path, strerror(-err));
         return DP_EXIT_FAILED;
     }
-    if (p->n == n_before) {
-        dp_query_print_error(
-            verb,
-            "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, unless COMMAND "
-            "allocates less than heap_rate=, or a child that exe= leaves out does the work",
-            path, path);
-        return DP_EXIT_FAILED;
-    }
-    return 0;
+    return p->n > n_before ? 0 : refuse_directory(verb, path);
 }
 
 static int add_glob(struct dp_query_paths *p, const char *verb, const char *path)
