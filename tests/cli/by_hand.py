@@ -11,6 +11,7 @@ import unittest
 from random_profile import HEAP, chunk, number, varint
 
 DELTAPROF = sys.argv.pop(1)
+os.environ['NO_COLOR'] = '1'  # tests compare texts
 
 
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -104,6 +105,27 @@ class Summary(Case):
             os.close(master)
             self.assertTrue(all(len(line) <= n_columns for line in lines if 'deltaprof ' not in line), lines)
             self.assertGreater(len(lines), 6)
+
+    def test_only_a_terminal_has_colours_and_only_if_the_user_does_not_object(self):
+        import pty
+        directory = self.directory()
+        for verb in 'summary', 'top', 'tree', 'leaks', 'growth', 'waits':
+            plain = self.run_it(verb, directory)
+            self.assertNotIn(b'\33', plain, verb)
+            coloured = self.run_it(verb, '--color=always', directory)
+            self.assertEqual(re.sub(b'\33\\[[0-9;]*m', b'', coloured), plain, verb)
+            has_any = verb != 'waits' or b'held by' in plain
+            self.assertEqual(b'\33[' in coloured, has_any, verb)
+            self.assertEqual(coloured.count(b'\33[0m'), len(re.findall(b'\33\\[[1-9]', coloured)), coloured)
+            for environment, has_colour in [({'TERM': 'xterm'}, True), ({'TERM': 'xterm', 'NO_COLOR': ''}, True), ({'TERM': 'xterm', 'NO_COLOR': '1'}, False),
+                                            ({'TERM': 'dumb'}, False), ({}, False)]:
+                master, slave = pty.openpty()
+                subprocess.run([DELTAPROF, verb, directory], stdout=slave, timeout=60, check=True, env=environment)
+                os.close(slave)
+                self.assertEqual(b'\33[' in os.read(master, 65536), has_colour and has_any, (verb, environment))
+                os.close(master)
+            self.run_it(verb, '--color=red', directory, status=2)
+            self.assertEqual(self.error, f'deltaprof {verb}: --color red: auto, always or never\n')
 
     def test_of_a_process_its_own_profiles_are_read(self):
         out = self.dir.name + '/out'

@@ -253,7 +253,9 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
         signed_text(growth, sizeof growth, (double)change->after - (double)change->before, unit);
         dp_query_print_unit(before, sizeof before, change->before, unit);
         dp_query_print_unit(after, sizeof after, change->after, unit);
-        printf("%10s  %s -> %s", growth, before, after);
+        printf("%s%10s%s  %s -> %s",
+               dp_query_print_colour(change->after > change->before ? DP_COLOUR_BAD : DP_COLOUR_GOOD), growth,
+               dp_query_print_colour(DP_COLOUR_NONE), before, after);
         if (g->is_series && g->n_points > 2) {
             signed_text(growth, sizeof growth, change->per_hour, unit);
             printf("%s%s an hour, %.0f%% steady", is_narrow ? "\n  " : ", ", growth, 100 * change->steadiness);

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY_PROGRAMS 8 /* are not all named */
+#define MANY_PROGRAMS 8   /* are not all named */
+#define WIDE          112 /* columns */
 
 const char *dp_cli_interval(int64_t duration_ns)
 {
@@ -67,7 +68,9 @@ static void print_processes(const struct dp_query *v)
 {
     const struct dp_query_moments *ms = &v->moments;
     size_t n_files = v->paths.n;
-    const char *gap = dp_query_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
+    size_t n_columns = dp_query_print_columns();
+    const char *gap = n_columns ? "\n      " : " "; /* on a terminal the line would be too long */
+    const char *second_gap = n_columns && n_columns < WIDE ? gap : " ";
     char when[64], left[32];
     dp_query_at_text(when, sizeof when, ms->time_ns);
     dp_query_print_unit(left, sizeof left, ms->end_bytes, "bytes");
@@ -79,8 +82,8 @@ static void print_processes(const struct dp_query *v)
         printf(",%sfrom %s newest file%s (of %zu file%s)", gap, ms->n_processes == 1 ? "its" : "the",
                ms->n_processes == 1 ? "" : " of each", n_files, plural(n_files, "s"));
     else if (ms->which == DP_QUERY_AT_PEAK && v->at == DP_QUERY_AT_USUAL)
-        printf("%sat %s%s%s (of %zu file%s; %s ended, with %s in use)", gap,
-               ms->n_processes == 1 ? "its peak" : "the peak of the sum", *when ? ", " : "", when, n_files,
+        printf("%sat %s%s%s%s(of %zu file%s; %s ended, with %s in use)", gap,
+               ms->n_processes == 1 ? "its peak" : "the peak of the sum", *when ? ", " : "", when, second_gap, n_files,
                plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have", ms->end_bytes ? left : "nothing");
     else
         printf("%sat %s%s%s", gap, v->at_text, *when ? ", " : "", when);

@@ -111,11 +111,11 @@ static void print_stack(const struct dp_cli_leaks *r, size_t from)
         size_t n_used = NAME_COLUMN + strlen(place);
         if (n_columns && n_columns < n_used + 8) /* a narrow terminal: the function counts most */
             n_used -= strlen(place), place[0] = '\0';
-        printf("%*s", NAME_COLUMN, "");
+        printf("%*s%s", NAME_COLUMN, "", i == from ? dp_query_print_colour(DP_COLOUR_HEAD) : "");
         dp_query_print_name(stdout, dp_query_naming_frames_text(&v->frames, f->name),
                             dp_query_print_room(n_columns, n_used));
         dp_query_print_name(stdout, place, 0);
-        putchar('\n');
+        puts(i == from ? dp_query_print_colour(DP_COLOUR_NONE) : "");
     }
     if (n_shown < n)
         printf("%*s(%zu more)\n", NAME_COLUMN, "", n - n_shown);
@@ -124,6 +124,7 @@ static void print_stack(const struct dp_cli_leaks *r, size_t from)
 /* The numbers that make the verdict. */
 static void print_evidence(const struct dp_leaks_evidence *e)
 {
+    fputs(dp_query_print_colour(DP_COLOUR_LESS), stdout);
     double freed = e->freed * e->n_sampled < 0.5 ? 0 : e->freed; /* less than one of them is rounding */
     if (e->kind == DP_LEAKS_DOUBLING)
         printf("%*sdoubled %zu times, each time when it was full, and is not full again yet\n", NAME_COLUMN, "",
@@ -134,7 +135,7 @@ static void print_evidence(const struct dp_leaks_evidence *e)
     printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
     if (e->by_load >= 0.01)
         printf(", a higher load %.2g%%", 100 * e->by_load);
-    printf(", chance %.2g%%\n", 100 * e->chance);
+    printf(", chance %.2g%%%s\n", 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
 }
 
 static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
@@ -189,14 +190,17 @@ static void print_verdict(const struct dp_cli_leaks *r)
 {
     const struct dp_leaks *judge = &r->judge;
     if (judge->verdict == DP_LEAKS_LEAK)
-        printf("%zu leak%s\n\n", judge->leaks.n, judge->leaks.n == 1 ? "" : "s");
+        printf("%s%zu leak%s%s\n\n", dp_query_print_colour(DP_COLOUR_BAD), judge->leaks.n,
+               judge->leaks.n == 1 ? "" : "s", dp_query_print_colour(DP_COLOUR_NONE));
     else if (judge->verdict == DP_LEAKS_CANNOT_TELL && judge->in_use < 1 && judge->n_samples < 1 &&
              dp_query_filters(&r->view))
         puts("No sample is left: --label, --focus, --ignore or --hide leave all of them out.");
     else if (judge->verdict == DP_LEAKS_CANNOT_TELL)
-        printf("Cannot tell: %s\n", judge->needs);
+        printf("%sCannot tell: %s%s\n", dp_query_print_colour(DP_COLOUR_WARN), judge->needs,
+               dp_query_print_colour(DP_COLOUR_NONE));
     else
-        puts("No leak: no stack grows without end.");
+        printf("%sNo leak: no stack grows without end.%s\n", dp_query_print_colour(DP_COLOUR_GOOD),
+               dp_query_print_colour(DP_COLOUR_NONE));
 }
 
 int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)

@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 enum { INDENT = 4, LEAST_COLUMNS = 30 };
+#define LEAST_BAD     2 /* weights of sentences */
+#define LEAST_WARNING 0.5
 
 static const char about[] =
     "Says in a few sentences what matters most in the profiles, the worst first, each with the command that shows\n"
@@ -27,9 +29,9 @@ static const char about[] =
     "of that process, in the directory to which it writes them. `deltaprof PATH` is the same.\n"
     "\n"
     "  --json            one JSON object\n"
-    "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n";
+    "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n" DP_COLOUR_HELP;
 
-/* Prints the text in lines of at most n_columns, 0: in one; the later lines are indented. */
+/* Prints the text in lines of at most n_columns, 0: in one; the later lines are indented. The last one is not ended. */
 static void print_wrapped(char *text, size_t n_columns, int indent)
 {
     dp_query_print_clean(text);
@@ -46,7 +48,11 @@ static void print_wrapped(char *text, size_t n_columns, int indent)
         if (!n_used)
             n_used = 1;
     }
-    putchar('\n');
+}
+
+static enum dp_query_colour colour_of(const struct dp_cli_sentence *it)
+{
+    return it->weight >= LEAST_BAD ? DP_COLOUR_BAD : it->weight >= LEAST_WARNING ? DP_COLOUR_WARN : DP_COLOUR_NONE;
 }
 
 static void print(struct dp_cli_sentences *s, const char *argument)
@@ -55,7 +61,10 @@ static void print(struct dp_cli_sentences *s, const char *argument)
     if (n_columns && n_columns < LEAST_COLUMNS)
         n_columns = LEAST_COLUMNS;
     for (size_t i = 0; i < s->n; i++) {
+        enum dp_query_colour colour = colour_of(&s->at[i]);
+        fputs(colour ? dp_query_print_colour(colour) : "", stdout);
         print_wrapped(s->at[i].text, n_columns, 2);
+        puts(colour ? dp_query_print_colour(DP_COLOUR_NONE) : "");
         if (!s->at[i].verb)
             continue;
         printf("%*sdeltaprof %s ", INDENT, "", s->at[i].verb);
@@ -129,7 +138,7 @@ static int show(struct dp_cli_sentences *s, bool json)
 int dp_cli_summary(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"limit", required_argument, NULL, 'l'}, {0}};
+        {"json", no_argument, NULL, 'j'}, {"limit", required_argument, NULL, 'l'}, DP_COLOUR_OPTION('c'), {0}};
     struct dp_cli_sentences s = {.verb = "summary", .limit_bytes = DP_DECODE_LIMIT};
     bool json = false;
     char *glob = NULL;
@@ -139,8 +148,12 @@ int dp_cli_summary(int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         if (option == 'j')
             json = true;
-        else if (option != 'l')
+        else if (option != 'l' && option != 'c')
             return dp_query_bad_option(argv, option);
+        else if (option == 'c' && dp_query_print_colour_option("summary", optarg))
+            return DP_EXIT_USAGE;
+        else if (option == 'c')
+            continue;
         else if (dp_query_limit("summary", optarg, &s.limit_bytes))
             return DP_EXIT_USAGE;
     }

@@ -16,6 +16,7 @@
  * its share of the total and the value of all that was called, else only the value by which it is sorted.
  */
 enum layout { ALL, SOME, ONE };
+enum { LARGE = 20, MEDIUM = 5 }; /* percent, for colours */
 enum { ALL_WIDTH = 44, SOME_WIDTH = 30, ONE_WIDTH = 12, NAME_LEAST = 20, NAME_LITTLE = 14 };
 
 static const char about[] =
@@ -195,6 +196,7 @@ static void choose_layout(struct table *t)
 
 static void print_heading(const struct table *t)
 {
+    fputs(dp_query_print_colour(DP_COLOUR_HEAD), stdout);
     if (t->layout == ALL)
         printf("%10s %6s %6s %10s %6s", "flat", "flat%", "sum%", "cum", "cum%");
     else if (t->layout == SOME)
@@ -202,7 +204,17 @@ static void print_heading(const struct table *t)
     else
         printf("%10s", t->count.by_cum ? "cum" : "flat");
     print_columns(t, NULL);
-    puts("  name");
+    printf("  name%s\n", dp_query_print_colour(DP_COLOUR_NONE));
+}
+
+/* The functions that have most stand out; those that have nothing of their own recede. */
+static enum dp_query_colour colour_of(const struct dp_query_count *c, const struct dp_query_node *node)
+{
+    double percent = dp_cli_percent(c->by_cum ? node->cum : node->flat, c->weight);
+    return percent >= LARGE    ? DP_COLOUR_BAD
+           : percent >= MEDIUM ? DP_COLOUR_WARN
+           : node->flat        ? DP_COLOUR_NONE
+                               : DP_COLOUR_LESS;
 }
 
 static void print_row(const struct table *t, const struct dp_query_node *node, int64_t sum)
@@ -211,6 +223,8 @@ static void print_row(const struct table *t, const struct dp_query_node *node, i
     char flat[32], cum[32];
     dp_query_print_unit(flat, sizeof flat, node->flat, dp_query_unit(c->view));
     dp_query_print_unit(cum, sizeof cum, node->cum, dp_query_unit(c->view));
+    enum dp_query_colour colour = colour_of(c, node);
+    fputs(colour ? dp_query_print_colour(colour) : "", stdout);
     if (t->layout == ALL)
         printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
                dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
@@ -221,7 +235,7 @@ static void print_row(const struct table *t, const struct dp_query_node *node, i
     print_columns(t, node);
     fputs("  ", stdout);
     print_name(t, dp_strings_at(&c->names, node->name), t->n_columns_name);
-    putchar('\n');
+    puts(colour ? dp_query_print_colour(DP_COLOUR_NONE) : "");
 }
 
 static void print_table(struct table *t, size_t n_wanted)

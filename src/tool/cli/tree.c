@@ -216,9 +216,11 @@ static int print_tree(const struct shown *s, const struct dp_query_calltree *tre
     p.is_narrow = n_columns && n_columns < NAME_COLUMN + NAME_LEAST;
     p.n_columns = dp_query_print_room(n_columns, p.is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN);
     if (p.is_narrow)
-        printf("%10s  %s%s\n", "cum", what, of);
+        printf("%s%10s  %s%s%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "cum", what, of,
+               dp_query_print_colour(DP_COLOUR_NONE));
     else
-        printf("%10s %6s  %s%s\n", "cum", "cum%", what, of);
+        printf("%s%10s %6s  %s%s%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "cum", "cum%", what, of,
+               dp_query_print_colour(DP_COLOUR_NONE));
     int err = tree->nodes.n ? push_children(&p, 0, 0) : 0;
     while (!err && p.items.n) {
         struct item item = p.items.at[--p.items.n];

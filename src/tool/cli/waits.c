@@ -27,7 +27,7 @@ static const char about[] =
     "stacks matches.\n"
     "\n"
     "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_JSON
-        DP_QUERY_HELP_LIMIT;
+        DP_QUERY_HELP_LIMIT DP_COLOUR_HELP;
 
 struct sum {
     uint32_t key;
@@ -164,7 +164,8 @@ static void show(struct waits *w, size_t n)
         dp_query_print_unit(delay, sizeof delay, sum->ns, "nanoseconds");
         printf("%10s %6.1f%% %8lld  ", delay, 100.0 * (double)sum->ns / (double)w->total, (long long)sum->n);
         join(w, &at, end, n_columns);
-        printf("%*sheld by ", BEFORE, "");
+        printf("%*s%sheld by%s ", BEFORE, "", dp_query_print_colour(DP_COLOUR_WARN),
+               dp_query_print_colour(DP_COLOUR_NONE));
         join(w, &at, end, n_columns ? n_columns - 8 : 0);
     }
     if (!w->sums.n)

@@ -53,9 +53,11 @@ int dp_query_at_parse(const char *verb, const char *text, int *at)
 
 void dp_query_at_text(char *to, size_t n_bytes, int64_t time_ns)
 {
-    time_t seconds = (time_t)(time_ns / 1000000000);
-    struct tm tm;
-    if (!time_ns || !localtime_r(&seconds, &tm) || !strftime(to, n_bytes, "%Y-%m-%d %H:%M:%S %Z", &tm))
+    time_t seconds = (time_t)(time_ns / 1000000000), now = time(NULL);
+    struct tm tm, today;
+    bool is_known = time_ns && localtime_r(&seconds, &tm) && localtime_r(&now, &today);
+    bool is_today = is_known && tm.tm_year == today.tm_year && tm.tm_yday == today.tm_yday;
+    if (!is_known || !strftime(to, n_bytes, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S %Z", &tm))
         *to = '\0';
 }
 

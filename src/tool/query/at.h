@@ -10,5 +10,5 @@ int dp_query_at_parse(const char *verb, const char *text, int *at);
 /* Reads the moments of v->paths, and chooses those that count. 0, or DP_EXIT_FAILED after one line: there is none. */
 int dp_query_at_choose(struct dp_query *);
 
-/* The time of a file as people write it, in local time; "" for 0. */
+/* The time of a file as people write it, in local time: of today without the date; "" for 0. */
 void dp_query_at_text(char *to, size_t n_bytes, int64_t time_ns);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/query/print.c - prints error messages, and flushes standard output at the end. */
+/* tool/query/print.c - prints error messages and colours, and flushes standard output at the end. */
 #include "tool/query/print.h"
 
 #include "tool/query/units.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 void dp_query_print_error(const char *verb, const char *format, ...)
 {
@@ -27,4 +30,40 @@ int dp_query_print_flush(const char *verb)
         return 0;
     dp_query_print_error(verb, "standard output: %m");
     return DP_EXIT_FAILED;
+}
+
+/* ---- colours ----------------------------------------------------------------------------------------------------- */
+
+static enum { UNDECIDED, COLOURED, PLAIN } state;
+
+static void decide(void)
+{
+    const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    bool is_plain = (no && *no) || !terminal || !strcmp(terminal, "dumb") || !isatty(STDOUT_FILENO);
+    state = is_plain ? PLAIN : COLOURED;
+}
+
+int dp_query_print_colour_option(const char *verb, const char *when)
+{
+    if (!strcmp(when, "always"))
+        state = COLOURED;
+    else if (!strcmp(when, "never"))
+        state = PLAIN;
+    else if (!strcmp(when, "auto"))
+        decide();
+    else {
+        dp_query_print_error(verb, "--color %s: auto, always or never", when);
+        return DP_EXIT_USAGE;
+    }
+    return 0;
+}
+
+const char *dp_query_print_colour(enum dp_query_colour colour)
+{
+    static const char *const codes[DP_COLOURS] = {
+        [DP_COLOUR_NONE] = "\033[0m",  [DP_COLOUR_BAD] = "\033[31m", [DP_COLOUR_WARN] = "\033[33m",
+        [DP_COLOUR_GOOD] = "\033[32m", [DP_COLOUR_HEAD] = "\033[1m", [DP_COLOUR_LESS] = "\033[2m"};
+    if (state == UNDECIDED)
+        decide();
+    return state == COLOURED ? codes[colour] : "";
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/query/print.h - prints error messages and progress, and flushes standard output at the end. */
+/* tool/query/print.h - prints error messages, progress and colours, and flushes standard output at the end. */
 #pragma once
 
 #include <stddef.h>
@@ -21,3 +21,30 @@ int dp_query_print_flush(const char *verb);
  * stderr that is not a terminal. With i == n the line is removed.
  */
 void dp_query_print_progress(const char *verb, size_t i, size_t n);
+
+/*
+ * Colours of answers on a terminal. Nothing is coloured where standard output is no terminal, where TERM is dumb, or
+ * where NO_COLOR (https://no-color.org) is set to any text; --color=always and --color=never decide otherwise.
+ */
+enum dp_query_colour {
+    DP_COLOUR_NONE, /* back to the terminal's own */
+    DP_COLOUR_BAD,
+    DP_COLOUR_WARN,
+    DP_COLOUR_GOOD,
+    DP_COLOUR_HEAD,
+    DP_COLOUR_LESS, /* details */
+    DP_COLOURS,
+};
+
+/* For getopt_long and the help of a verb. */
+#define DP_COLOUR_OPTION(value)                 \
+    {                                           \
+        "color", required_argument, NULL, value \
+    }
+#define DP_COLOUR_HELP "  --color WHEN      auto (default: on a terminal, unless NO_COLOR is set), always or never\n"
+
+/* Takes the argument of --color. 0, or DP_EXIT_USAGE after one line. */
+int dp_query_print_colour_option(const char *verb, const char *when);
+
+/* The bytes that begin a colour; "" where nothing is coloured. */
+const char *dp_query_print_colour(enum dp_query_colour);

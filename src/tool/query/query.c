@@ -81,6 +81,8 @@ int dp_query_option(struct dp_query *v, char **argv, int option)
         return 0;
     case DP_QUERY_OPTION_LIMIT:
         return dp_query_limit(v->verb, optarg, &v->limit_bytes);
+    case DP_QUERY_OPTION_COLOUR:
+        return dp_query_print_colour_option(v->verb, optarg);
     default:
         return dp_query_bad_option(argv, option);
     }

@@ -9,6 +9,7 @@
 #include "tool/query/files.h"
 #include "tool/query/moments.h"
 #include "tool/query/paths.h"
+#include "tool/query/print.h"
 
 #include <getopt.h>
 
@@ -76,6 +77,7 @@ enum {
     DP_QUERY_OPTION_INHERITED,
     DP_QUERY_OPTION_JSON,
     DP_QUERY_OPTION_LIMIT,
+    DP_QUERY_OPTION_COLOUR,
 };
 #define DP_QUERY_OPTIONS                                                                                              \
     {"type", required_argument, NULL, DP_QUERY_OPTION_TYPE}, {"kind", required_argument, NULL, DP_QUERY_OPTION_KIND}, \
@@ -88,6 +90,7 @@ enum {
         {"at", required_argument, NULL, DP_QUERY_OPTION_AT},                                                          \
         {"inherited", no_argument, NULL, DP_QUERY_OPTION_INHERITED},                                                  \
         {"json", no_argument, NULL, DP_QUERY_OPTION_JSON}, {"limit", required_argument, NULL, DP_QUERY_OPTION_LIMIT}, \
+        DP_COLOUR_OPTION(DP_QUERY_OPTION_COLOUR),                                                                     \
     {                                                                                                                 \
         0                                                                                                             \
     }
@@ -122,7 +125,7 @@ enum {
 #define DP_QUERY_HELP_LIMIT "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n"
 #define DP_QUERY_HELP                                                                                    \
     DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED \
-        DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT
+        DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT DP_COLOUR_HELP
 
 /* Room for as many labels as there are arguments. 0, or DP_EXIT_FAILED after one line. */
 int dp_query_init(struct dp_query *, const char *verb, int argc);
