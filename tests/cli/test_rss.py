@@ -157,12 +157,81 @@ class Rss(unittest.TestCase):
             self.near(answer['absent_bytes'], program.knows['untouched'], 0.05, answer)
 
     def test_a_profiled_process_without_a_profile_knows_the_profilers_part(self):
-        with self.profiled('heap_rate=512k') as program:
+        with self.profiled('heap_rate=512k,signal=none') as program:
             status, answer = rss(program.pid)
             self.assertEqual(status, 0, answer)
             self.assertGreater(self.adds_up(answer)['the profiler'], 100 * 2**10)
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
             self.assertIn('It has written no profile yet', text)
+
+    GROWS = """if 1:
+        import ctypes, sys, time
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        def use(n):
+            for i in range(n):
+                ctypes.memset(libc.malloc(ctypes.c_size_t(1 << 20)), 1, 1 << 20)
+        use(8)
+        %s
+        print("{}", flush=True)
+        sys.stdin.read()
+        """
+
+    def growing(self, conf, then):
+        return Program([DELTAPROF, 'run', '-o', f'symbolize=none,out={self.out},{conf}', '--', sys.executable, '-c', self.GROWS % then], cwd='/')
+
+    def test_memory_that_came_after_the_last_tick_is_explained_if_the_process_can_be_asked(self):
+        wait = 'import os\n        while not any(".heap." in n for n in os.listdir("%s")): time.sleep(.05)\n        use(64)' % self.out
+        with open(self.out + '/token', 'w') as token:
+            token.write('secret\n')
+        asked = ['signal=USR2', f'listen=unix:{self.out}/socket', f'listen=127.0.0.1:7300-7390,token={self.out}/token']
+        for conf in asked:
+            for name in os.listdir(self.out):
+                if name != 'token':
+                    os.remove(self.out + '/' + name)
+            with self.growing(f'interval=1s,heap_rate=64k,{conf}', 'os = __import__("os")\n        ' + wait) as program:
+                time.sleep(2 if 'listen' in conf else 0.2)  # the endpoint binds after a second
+                text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+                status, answer = rss(program.pid)
+                self.assertEqual(status, 0, answer)
+            self.assertGreater(answer['explained_bytes'], 0.93 * answer['anonymous_bytes'], (conf, text))
+            self.assertNotIn(' ago)', text)
+
+    def test_the_row_says_how_old_the_profile_is_and_the_rest_is_listed(self):
+        wait = ('os = __import__("os")\n        while not any(".heap." in n for n in os.listdir("%s")): time.sleep(.05)\n        time.sleep(.2)\n'
+                '        mmap = __import__("mmap").mmap(-1, 32 << 20, flags=0x22)\n        mmap.write(bytes(32 << 20))' % self.out)
+        with self.growing('interval=1s,heap_rate=64k', wait) as program:
+            os.kill(program.process.pid, signal.SIGSTOP)
+            time.sleep(3)
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            os.kill(program.process.pid, signal.SIGCONT)
+        self.assertRegex(text, r'malloc, in use \(sampled, \+-\S+B; as it was \S+s ago\)')
+        self.assertRegex(text, r'not explained')
+        self.assertIn("The largest mappings: malloc's, or the program's own, which profiles show with mmap=on", text)
+        self.assertRegex(text, r'\n +32MB +[0-9a-f]+-[0-9a-f]+\n')
+
+    def test_the_children_of_a_process_are_added(self):
+        fork = 'os = __import__("os")\n        for i in 1, 2:\n            if not os.fork():\n                use(16 * i)\n                time.sleep(600)\n        time.sleep(1)'
+        with self.growing('interval=200ms,heap_rate=64k', fork) as program:
+            try:
+                time.sleep(1)
+                status, answer = rss(program.pid)
+                self.assertEqual(status, 0, answer)
+                self.adds_up(answer)
+                self.assertEqual(len(answer['processes']), 3)
+                self.assertEqual(str(answer['processes'][0]['pid']), program.pid)
+                self.assertEqual(sum(p['anonymous_bytes'] for p in answer['processes']), answer['anonymous_bytes'])
+                largest = max(p['anonymous_bytes'] for p in answer['processes'])
+                self.assertGreater(largest, 32 << 20)
+                self.assertGreater(answer['anonymous_bytes'], 56 << 20)
+                alone = rss('--no-children', program.pid)[1]
+                self.assertNotIn('processes', alone)
+                self.near(alone['anonymous_bytes'], answer['processes'][0]['anonymous_bytes'], 0.1, alone)
+                text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+                self.assertRegex(text, r'^Anonymous resident memory of 3 processes: ')
+            finally:
+                for process in answer.get('processes', [])[1:]:
+                    os.kill(process['pid'], signal.SIGKILL)
 
     def test_sampled_parts_have_an_error_bound(self):
         with self.profiled('heap_rate=512k') as program:

@@ -203,23 +203,21 @@ static FILE *open_of(pid_t pid, const char *what)
     return fopen(path, "re");
 }
 
-/* `out` of the process, from the environment with which it was started; "" if it has none. */
-static void configured_out(pid_t pid, char out[DP_CONFIG_TEXT])
+bool dp_rss_process_conf(pid_t pid, struct dp_config *conf)
 {
-    static struct dp_config conf;
     struct dp_config_error error;
     static const char key[] = "DELTAPROF_CONF=";
     char *word = NULL;
     size_t room = 0;
+    bool is_there = false;
     FILE *environment = open_of(pid, "environ");
-    dp_config_init(&conf);
-    *out = '\0';
+    dp_config_init(conf);
     while (environment && getdelim(&word, &room, '\0', environment) > 0)
-        if (!strncmp(word, key, sizeof key - 1) && !dp_config_parse(&conf, word + sizeof key - 1, &error))
-            memcpy(out, conf.out, DP_CONFIG_TEXT);
+        is_there |= !strncmp(word, key, sizeof key - 1) && !dp_config_parse(conf, word + sizeof key - 1, &error);
     free(word);
     if (environment)
         fclose(environment);
+    return is_there;
 }
 
 /* The pid that the process has in its own namespace. */
@@ -312,6 +310,7 @@ static char *newest_in(const char *root, const char *directory, pid_t inner, tim
 
 char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
 {
+    static struct dp_config conf;
     char out[DP_CONFIG_TEXT] = "", directory[2 * DP_CONFIG_TEXT], root[64];
     pid_t inner = inner_pid(p->pid);
     time_t start = start_of(p->pid);
@@ -320,8 +319,8 @@ char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
         return newest_in("", path, inner, start);
     if (*p->out)
         snprintf(out, sizeof out, "%s", p->out);
-    else
-        configured_out(p->pid, out); /* some programs, such as redis, write their title over it */
+    else if (dp_rss_process_conf(p->pid, &conf)) /* some programs, such as redis, write their title over it */
+        memcpy(out, conf.out, DP_CONFIG_TEXT);
     expand(directory, sizeof directory, out, inner);
     if (*out)
         found = newest_in("", directory, inner, start);

@@ -65,6 +65,26 @@ int64_t dp_rss_process_kind(const struct dp_rss_process *, enum dp_vma_kind kind
 bool dp_rss_process_parts(const struct dp_rss_process *, struct dp_rss *);
 void dp_rss_process_fini(struct dp_rss_process *);
 
+/* ---- a process and its children --------------------------------------------------------------------------------- */
+
+struct dp_rss_member {
+    pid_t pid;
+    char name[32];
+    int64_t anonymous_bytes, explained_bytes; /* set by the caller */
+};
+
+/* Zero is empty. */
+struct dp_rss_family {
+    DP_VEC(struct dp_rss_member) at; /* the process itself stands first */
+};
+
+/* Finds the process and, if wanted, its children and theirs. False: out of memory. */
+bool dp_rss_family_find(struct dp_rss_family *, pid_t pid, bool with_children);
+/* Adds the memory of one process; of pages that processes share, those of the process that has most. False: no memory.
+ */
+bool dp_rss_family_add(struct dp_rss *all, const struct dp_rss *);
+void dp_rss_family_fini(struct dp_rss_family *);
+
 /* ---- profiles --------------------------------------------------------------------------------------------------- */
 
 /*
@@ -77,6 +97,14 @@ int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
  * there is none. path: a file or directory to look in instead; NULL: not given.
  */
 char *dp_rss_profile_find(const struct dp_rss_process *, const char *path);
+/* Reads the configuration with which the process was started. False: it cannot be read, or names no key. */
+struct dp_config;
+bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
+/*
+ * Asks the process for a profile of now, in at most some seconds, and returns its path, malloc'ed. NULL: it cannot be
+ * asked, or does not answer. known: the newest one that was found, or NULL.
+ */
+char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path);
 /*
  * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
  * were then. Memory added since stays unexplained; memory that has gone is subtracted from the part that malloc held.
