@@ -196,6 +196,7 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
 
 void dp_cli_heading_losses(const struct dp_query *v)
 {
+    dp_cli_heading_symbols(v);
     for (uint32_t i = 1; i < dp_strings_count(&v->losses); i++)
         print_line(i == 1 ? "Lost: " : "      ", dp_strings_at(&v->losses, i));
 }

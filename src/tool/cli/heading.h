@@ -10,7 +10,10 @@ void dp_cli_heading(const struct dp_query *);
 /* If no sample has a value of the type: prints why, and what to try instead. n_rows: samples with a value. */
 void dp_cli_heading_empty(const struct dp_query *, size_t n_rows);
 
-/* Prints the losses recorded in the profiles. */
+/* If many functions have no name: prints what would give them names. Called by dp_cli_heading_losses. */
+void dp_cli_heading_symbols(const struct dp_query *);
+
+/* Prints what follows the rows: names that are missing, and the losses recorded in the profiles. */
 void dp_cli_heading_losses(const struct dp_query *);
 
 /* An interval, as text, that gives a program that ran so long at least 16 ticks. */

@@ -95,6 +95,19 @@ static const char *mapping_file(const struct dp_model *m, const struct dp_model_
     return l->mapping ? dp_model_text(m, m->mappings.at[l->mapping - 1].file) : "";
 }
 
+static int count_unnamed(struct dp_query_naming_frames *f, const struct dp_model_location *l)
+{
+    while (f->unnamed.n < l->mapping) {
+        uint32_t *fresh = dp_vec_push(&f->unnamed);
+        if (!fresh)
+            return -ENOMEM;
+        *fresh = 0;
+    }
+    if (l->mapping)
+        f->unnamed.at[l->mapping - 1]++;
+    return 0;
+}
+
 /* Adds a frame; file NULL or "": not known. */
 static int push(struct dp_query_naming_frames *f, const struct dp_model_location *l, const char *name, const char *file,
                 int64_t line)
@@ -120,7 +133,7 @@ static int push(struct dp_query_naming_frames *f, const struct dp_model_location
     frame.is_passing = is_passing(f, shorter);
     frame.is_library = dp_query_naming_is_library(dp_query_naming_frames_text(f, shorter), file ? file : "");
     *to = frame;
-    return 0;
+    return frame.is_unnamed ? count_unnamed(f, l) : 0;
 }
 
 static const char *function_name(const struct dp_model *m, uint32_t function)
@@ -224,4 +237,5 @@ void dp_query_naming_frames_fini(struct dp_query_naming_frames *f)
     dp_vec_fini(&f->at);
     dp_vec_fini(&f->of_location);
     dp_vec_fini(&f->passing);
+    dp_vec_fini(&f->unnamed);
 }

@@ -35,6 +35,7 @@ struct dp_query_naming_frames {
     DP_VEC(struct dp_query_naming_frame) at;
     DP_VEC(uint64_t) of_location; /* first frame << 32 | frames; 0: not known yet */
     DP_VEC(uint8_t) passing;      /* by name: 0 not known yet, 1 no, 2 yes */
+    DP_VEC(uint32_t) unnamed;     /* by mapping: frames without a name */
 };
 
 /*

@@ -4,6 +4,10 @@
  * by a signal or _exit before its first tick, which has opened no module, and from a child of a process with threads,
  * which cannot open one. The same module is used here, opened when first needed.
  *
+ * A file whose symbols are not on this machine is fetched from the servers in DEBUGINFOD_URLS, if the user has set it:
+ * once for each build-id, into the cache of debuginfod's clients, in which the module looks. The library that fetches
+ * is opened when first needed. Only this process does it; a profiled process never talks to a server.
+ *
  * Only a file with the profile's build-id is used: a newer build has other functions at the same places. A place is an
  * offset in the file; the program headers give the address that symbols use.
  */
@@ -11,9 +15,12 @@
 
 #include "base/elf_headers.h"
 #include "tool/query/installed.h"
+#include "tool/query/print.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +30,7 @@ enum { MAX_BUILD_ID = 64 };
 
 struct dp_query_naming_object {
     int handle; /* of the session; negative: none */
+    bool is_fetch_tried;
     size_t n_headers;
     Elf64_Phdr headers[DP_ELF_HEADERS_MAX];
 };
@@ -76,14 +84,65 @@ static bool is_file(const char *path)
     return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* path NULL: the mapping's own. */
+/* ---- debuginfod ------------------------------------------------------------------------------------------------- */
+
+/* Its API has been the same since elfutils 0.178. */
+static struct {
+    void *(*begin)(void);
+    int (*find)(void *client, const unsigned char *build_id, int n_bytes, char **path);
+    void (*end)(void *client);
+    void *client;
+} debuginfod;
+
+static void *debuginfod_client(void)
+{
+    static bool is_tried;
+    const char *urls = secure_getenv("DEBUGINFOD_URLS");
+    if (is_tried || !urls || !*urls)
+        return debuginfod.client;
+    is_tried = true;
+    void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        dp_query_print_error(
+            NULL, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not installed: symbols are not fetched");
+        return NULL;
+    }
+    debuginfod.begin = (void *(*)(void))dlsym(library, "debuginfod_begin");
+    debuginfod.find = (int (*)(void *, const unsigned char *, int, char **))dlsym(library, "debuginfod_find_debuginfo");
+    debuginfod.end = (void (*)(void *))dlsym(library, "debuginfod_end");
+    if (debuginfod.begin && debuginfod.find && debuginfod.end)
+        debuginfod.client = debuginfod.begin();
+    return debuginfod.client;
+}
+
+/* Whether the symbols are in the cache now. */
+static bool fetch(const char *path, const uint8_t *build_id, size_t n)
+{
+    char *to = NULL;
+    void *client = debuginfod_client();
+    if (!client)
+        return false;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[Kdeltaprof: fetches symbols of %.200s", path);
+    int fd = debuginfod.find(client, build_id, (int)n, &to);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    free(to);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* path NULL: the mapping's own. fetches: its symbols are fetched first. */
 static void open_object(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
-                        const char *path, struct dp_query_naming_object *object)
+                        const char *path, struct dp_query_naming_object *object, bool fetches)
 {
     uint8_t build_id[MAX_BUILD_ID];
     size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
     if (!path)
         path = dp_model_text(m, m->mappings.at[mapping].file);
+    if (fetches && (!n || !is_file(path) || !fetch(path, build_id, n)))
+        return;
     object->handle = !n ? -ESTALE : !is_file(path) ? -ENOENT : 0;
     if (!object->handle)
         object->handle = names->ops->add(names->session, path, build_id, n, 0);
@@ -103,7 +162,7 @@ static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *n
     }
     struct dp_query_naming_object **object = &names->objects.at[mapping];
     if (!*object && (*object = calloc(1, sizeof **object)))
-        open_object(names, m, mapping, path, *object);
+        open_object(names, m, mapping, path, *object, false);
     return *object;
 }
 
@@ -136,16 +195,29 @@ bool dp_query_lookup_address(const struct dp_query_naming_lookup *names, uint32_
            find_address(names->objects.at[mapping], place, address);
 }
 
+static int find_place(struct dp_query_naming_lookup *names, const struct dp_query_naming_object *object,
+                      const struct dp_model_location *l, struct dp_symbol_line *lines, int max)
+{
+    uint64_t address;
+    return object && object->handle >= 0 && find_address(object, l->place, &address)
+               ? names->ops->lookup(names->session, object->handle, address, lines, max)
+               : 0;
+}
+
 int dp_query_naming_lookup_find(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t location,
                                 struct dp_symbol_line *lines, int max)
 {
     const struct dp_model_location *l = &m->locations.at[location];
-    uint64_t address;
     struct dp_query_naming_object *object =
         l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1, NULL) : NULL;
-    return object && object->handle >= 0 && find_address(object, l->place, &address)
-               ? names->ops->lookup(names->session, object->handle, address, lines, max)
-               : 0;
+    int n = find_place(names, object, l, lines, max);
+    bool is_named = n > 0 || (l->n_lines && m->mappings.at[l->mapping - 1].has_functions);
+    if (object && !is_named && !object->is_fetch_tried) {
+        object->is_fetch_tried = true;
+        open_object(names, m, l->mapping - 1, NULL, object, true);
+        n = find_place(names, object, l, lines, max);
+    }
+    return n;
 }
 
 void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *names)
@@ -155,5 +227,8 @@ void dp_query_naming_lookup_fini(struct dp_query_naming_lookup *names)
     dp_vec_fini(&names->objects);
     if (names->session)
         names->ops->close(names->session);
+    if (debuginfod.client)
+        debuginfod.end(debuginfod.client);
+    debuginfod.client = NULL;
     *names = (struct dp_query_naming_lookup){.ops = NULL};
 }

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""A stripped program: one line says what would give it names, and a debuginfod server gives them to the command.
+
+    test_symbols.py DELTAPROF CC
+"""
+import http.server
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+DELTAPROF, CC = os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1).split()
+PROGRAM = '''
+#include <stdlib.h>
+void *kept[4000];
+__attribute__((noinline)) static void *take_order(int i) { return kept[i] = malloc(1000); }
+__attribute__((noinline)) static int open_shop(int i) { return take_order(i) != NULL; }
+__attribute__((noinline)) static int whole_day(void) { int n = 0; for (int i = 0; i < 4000; i++) n += open_shop(i); return n; }
+int main(void) { return whole_day() != 4000; }
+'''
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers as debuginfod does, for one build-id."""
+
+    def __init__(self, build_id, path):
+        self.asked = []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.asked.append(self.path)
+                if self.path != f'/buildid/{build_id}/debuginfo':
+                    return self.send_error(404)
+                with open(path, 'rb') as file:
+                    data = file.read()
+                self.send_response(200)
+                self.send_header('Content-Length', str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(('127.0.0.1', 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Symbols(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix='deltaprof-symbols-')
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        self.shop = self.dir + '/shop'
+        run = lambda *words: subprocess.run(words, check=True, timeout=60, capture_output=True, text=True).stdout
+        run(*CC, '-g', '-O1', '-fno-optimize-sibling-calls', '-x', 'c', '-Wl,--build-id', '-o', self.shop, self.write('shop.c', PROGRAM))
+        self.build_id = run('readelf', '-n', self.shop).split('Build ID: ')[1].split()[0]
+        run('objcopy', '--only-keep-debug', self.shop, self.dir + '/shop.debug')
+        run('strip', '--strip-all', self.shop)
+        run(DELTAPROF, 'run', '-o', f'heap_rate=4k,cpu_rate=0,out={self.dir}/out', '--', self.shop)
+
+    def write(self, name, text):
+        with open(f'{self.dir}/{name}', 'w') as file:
+            file.write(text)
+        return f'{self.dir}/{name}'
+
+    def top(self, urls=None, verb='top'):
+        env = {k: v for k, v in os.environ.items() if not k.startswith('DEBUGINFOD')} | {'DEBUGINFOD_CACHE_PATH': self.dir + '/cache'}
+        if urls:
+            env['DEBUGINFOD_URLS'] = urls
+        done = subprocess.run([DELTAPROF, verb, self.dir + '/out'], env=env, timeout=120, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        return done.stdout
+
+    def test_one_line_says_what_would_give_names(self):
+        for verb in 'top', 'tree', 'leaks':
+            text = self.top(verb=verb)
+            self.assertEqual(text.count('No symbols: '), 1, text)
+            self.assertIn('No symbols: shop has none; install its debug symbols, or set DEBUGINFOD_URLS', text)
+            self.assertTrue(verb == 'leaks' or 'shop+0x' in text, text)
+        os.rename(self.shop, self.shop + '.gone')
+        self.assertIn('No symbols: shop is not on this machine', self.top())
+
+    def test_the_command_fetches_them_once(self):
+        server = Server(self.build_id, self.dir + '/shop.debug')
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f'http://127.0.0.1:{server.server_port}'
+        self.assertIn('shop+0x', self.top())
+        self.assertEqual(server.asked, [])
+        for _ in range(2):
+            text = self.top(url)
+            self.assertIn('take_order', text)
+            self.assertNotIn('shop+0x', text)
+            self.assertNotIn('No symbols', text)
+            self.assertEqual(server.asked.count(f'/buildid/{self.build_id}/debuginfo'), 1)
+        self.assertIn('whole_day', self.top())  # from the cache
+
+    def test_a_server_that_does_not_have_them_is_said(self):
+        server = Server('00', self.dir + '/shop.debug')
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        text = self.top(f'http://127.0.0.1:{server.server_port}')
+        self.assertIn('shop+0x', text)
+        self.assertIn('(the servers in DEBUGINFOD_URLS do not have them)', text)
+
+
+if __name__ == '__main__':
+    unittest.main()
