@@ -206,6 +206,24 @@ class TopFiles(TopCase):
         self.run_it('top', self.dir.name + '/x*', status=1)
         self.assertIn('/x*: no such file', self.error)
 
+    def test_values_are_counted_by_process(self):
+        for pid, n in (7, 10), (8, 30), (9, 60):
+            for i in 1, 2:
+                self.file(f'worker.{pid}.{i:04}.heap.pb.gz', [(['f', 'main'], [1, 1000, n, n * 1000 * i]), (['g', 'main'], [1, pid, 0, 0])],
+                          time_ns=10**18 + i * 10**9)
+        self.assertEqual(self.names('--by', 'process', self.dir.name),
+                         {f'worker {pid}': (f'{v}kB', f'{v}kB') for pid, v in ((7, '19.53'), (8, '58.59'), (9, '117.19'))})
+        self.assertIn('Showing 3 of 3 processes: ', ' '.join(self.head))
+        self.assertEqual(self.names('--by', 'process', '--type', 'alloc_space', self.dir.name),
+                         {f'worker {pid}': (f'{v}kB',) * 2 for pid, v in ((7, '1.97'), (8, '1.97'), (9, '1.97'))})
+        self.assertEqual(self.names('--label', 'process=worker 8', '--type', 'alloc_space', self.dir.name), {'f': ('1.95kB', '1.95kB'), 'g': ('16B', '16B'), 'main': ('0', '1.97kB')})
+        text = self.run_it('growth', '--by', 'process', self.dir.name).decode()
+        self.assertRegex(text, r'\+58.59kB  58.59kB -> 117.19kB.*\n +worker 9\n')
+        self.assertEqual(text.count('worker '), 3)
+        self.run_it('growth', '--by', 'line', self.dir.name, status=2)
+        self.run_it('top', '--label', 'process=worker 1', self.dir.name, status=1)
+        self.assertIn('there are: process=worker 7, process=worker 8', self.error)
+
     def test_the_kind_of_a_file_with_another_name_is_that_of_its_content(self):
         heap = self.file('heap-of-block', [(['f'], [1, 1, 1, 7])])
         lock = self.file('other.pb.gz', [(['w'], [1, 9])], MUTEX)

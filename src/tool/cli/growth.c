@@ -32,7 +32,8 @@ static const char about[] =
     "100 % if it grew (or shrank) at every tick, 0 % if it went up and down. --type, --kind and --at need OLD NEW.\n"
     "\n"
     "  -n N              how many stacks (default 10; 0: all)\n"
-    "  --depth N         how many functions of each stack (default 6; 0: all)\n" DP_QUERY_HELP;
+    "  --depth N         how many functions of each stack (default 6; 0: all)\n"
+    "  --by WHAT         stack (default) or process\n" DP_QUERY_HELP;
 
 /* ---- two profiles ----------------------------------------------------------------------------------------------- */
 
@@ -343,6 +344,15 @@ static int parse_count(const char *option, size_t *number)
     return DP_EXIT_USAGE;
 }
 
+static int parse_by(struct dp_query *v, const char *text)
+{
+    v->shows_processes = v->tells_process = !strcmp(text, "process");
+    if (v->shows_processes || !strcmp(text, "stack"))
+        return 0;
+    dp_query_print_error("growth", "--by %s: stack or process", text);
+    return DP_EXIT_USAGE;
+}
+
 static int show(struct dp_query *old, struct dp_query *new, char **paths, size_t n_paths, size_t n_wanted,
                 size_t n_frames)
 {
@@ -364,7 +374,8 @@ static int show(struct dp_query *old, struct dp_query *new, char **paths, size_t
 
 int dp_cli_growth(int argc, char **argv)
 {
-    static const struct option options[] = {{"depth", required_argument, NULL, 'd'}, DP_QUERY_OPTIONS};
+    static const struct option options[] = {
+        {"depth", required_argument, NULL, 'd'}, {"by", required_argument, NULL, 'b'}, DP_QUERY_OPTIONS};
     struct dp_query old, new;
     size_t n_wanted = 10, n_frames = STACK_SHOWN;
     if (dp_cli_help(argc, argv, about))
@@ -376,6 +387,8 @@ int dp_cli_growth(int argc, char **argv)
             status = parse_count("-n", &n_wanted);
         else if (option == 'd')
             status = parse_count("--depth", &n_frames);
+        else if (option == 'b')
+            status = parse_by(&new, optarg);
         else
             status = dp_query_option(&new, argv, option);
     }

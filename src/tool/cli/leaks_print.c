@@ -150,7 +150,8 @@ static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
     printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
     if (row->n_processes > 1)
-        printf("%*sin %zu processes; of the largest:\n", NAME_COLUMN, "", row->n_processes);
+        printf("%*sin %zu processes; of the one that has most, %s:\n", NAME_COLUMN, "", row->n_processes,
+               r->judge.series.processes.at[row->process].name);
     print_evidence(&row->evidence);
     if (frames_of(r, row, &from))
         return -ENOMEM;

@@ -63,7 +63,8 @@ void dp_cli_heading_symbols(const struct dp_query *v)
             most = i;
     const char *path = most < f->unnamed.n ? dp_model_text(m, m->mappings.at[most].file) : "";
     const char *slash = strrchr(path, '/'), *urls = getenv("DEBUGINFOD_URLS");
-    if (*path != '/' || f->unnamed.at[most] < FEWEST || f->unnamed.at[most] < SHARE * (double)f->at.n)
+    bool shows_none = v->tells_process && !v->n_labels; /* processes, no functions */
+    if (shows_none || *path != '/' || f->unnamed.at[most] < FEWEST || f->unnamed.at[most] < SHARE * (double)f->at.n)
         return;
     fputs("No symbols: ", stdout);
     dp_query_print_name(stdout, slash + 1, 0);

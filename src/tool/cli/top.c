@@ -36,7 +36,7 @@ static const char about[] =
     "\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --cum             sort by the value of a function and of all that it called\n"
-    "  --by WHAT         function (default), line, file, library, or label:KEY\n"
+    "  --by WHAT         function (default), line, file, library, process, or label:KEY\n"
     "  --columns LIST    more columns: sample types; and, for programs with age=on, lifetime (how long the blocks\n"
     "                    lived on average) and temporary (the share of blocks that lived less than 1 ms). They have\n"
     "                    the function's own values; with --cum, also the values of all that it called\n" DP_QUERY_HELP;
@@ -251,7 +251,8 @@ static void print_table(struct table *t, size_t n_wanted)
     char flat[32], cum[32];
     dp_query_print_unit(flat, sizeof flat, shown, unit);
     dp_query_print_unit(cum, sizeof cum, c->total, unit);
-    printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n, things[c->by], flat, cum,
+    printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n,
+           c->by == DP_QUERY_BY_LABEL && c->view->tells_process ? "processes" : things[c->by], flat, cum,
            dp_cli_percent(shown, c->weight));
     choose_layout(t);
     print_heading(t);
@@ -309,6 +310,8 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
 
 static int parse_by(struct dp_query_count *c, const char *text)
 {
+    if (!strcmp(text, "process"))
+        text = "label:" DP_QUERY_PROCESS;
     static const char *const words[] = {"function", "line", "file", "library"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(text, words[i])) {
@@ -318,9 +321,10 @@ static int parse_by(struct dp_query_count *c, const char *text)
     if (!strncmp(text, "label:", 6) && text[6]) {
         c->by = DP_QUERY_BY_LABEL;
         c->key = text + 6;
+        c->view->tells_process |= !strcmp(c->key, DP_QUERY_PROCESS);
         return 0;
     }
-    dp_query_print_error("top", "--by %s: function, line, file, library or label:KEY", text);
+    dp_query_print_error("top", "--by %s: function, line, file, library, process or label:KEY", text);
     return DP_EXIT_USAGE;
 }
 

@@ -72,6 +72,7 @@ static int add(struct dp_leaks *r, const struct dp_leaks_curve *curve, const str
         row->row_bytes = bytes;
         row->row = curve->row;
         row->evidence = *e;
+        row->process = curve->process;
         row->n_own = curve->n_own;
     }
     return 0;

@@ -23,6 +23,7 @@ struct dp_leaks_row {
     int64_t since_ns;
     size_t n_processes;
     struct dp_leaks_evidence evidence; /* of the process that has most */
+    uint32_t process;                  /* that one, of series.processes */
     double row_bytes;
 };
 

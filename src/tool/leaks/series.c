@@ -191,11 +191,12 @@ static int keep_row(void *ctx, uint32_t row, const int64_t *values)
     return 0;
 }
 
-static int add_profile(struct reading *r, const struct dp_decode *d, struct dp_decode_error *error)
+static int add_profile(struct reading *r, const char *path, const struct dp_decode *d, struct dp_decode_error *error)
 {
     struct dp_model *m = &r->series->view->merge.model;
     struct later later = {.n_types = d->types.n};
-    int err = dp_model_add(m, d, keep_row, &later, error);
+    int err = dp_query_set_process(r->series->view, path);
+    err = err ? err : dp_model_add(m, d, keep_row, &later, error);
     r->types = (struct types){type_named(m, "inuse_objects"), type_named(m, "inuse_space"),
                               type_named(m, "alloc_objects"), type_named(m, "alloc_space")};
     r->series->has_inuse = r->types.inuse_space >= 0;
@@ -268,7 +269,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
             process->n_ticks++;
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
         }
-        int err = add_profile(&r, d, &error);
+        int err = add_profile(&r, path, d, &error);
         if (err)
             status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }

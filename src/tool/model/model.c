@@ -26,6 +26,18 @@ int dp_model_ignore_label(struct dp_model *m, const char *key)
     return 0;
 }
 
+int dp_model_set_label(struct dp_model *m, const char *key, const char *value)
+{
+    struct dp_model_label label = {.key = dp_strings_add(&m->strings, key, strlen(key)),
+                                   .str = dp_strings_add(&m->strings, value, strlen(value))};
+    uint32_t number =
+        label.key == DP_STRINGS_NONE || label.str == DP_STRINGS_NONE ? DP_INDEX_NONE : dp_model_intern_label(m, &label);
+    if (number == DP_INDEX_NONE)
+        return -ENOMEM;
+    m->more_label = number + 1;
+    return 0;
+}
+
 /* *holds becomes false if an index has another meaning than in the profile before. */
 static int add_strings(struct dp_model *m, const struct dp_decode *d, bool *holds)
 {
@@ -223,6 +235,8 @@ static int add_labels(struct dp_model *m, const struct dp_decode *d)
             return -ENOMEM;
         m->key.at[m->key.n++] = number;
     }
+    if (m->more_label)
+        m->key.at[m->key.n++] = m->more_label - 1;
     m->key.at[1] = (uint32_t)(m->key.n - first);
     dp_model_sort_labels(m->key.at);
     return 0;
@@ -236,7 +250,7 @@ static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, u
     if (err)
         return err;
     dp_vec_clear(&m->key);
-    if (!dp_vec_room(&m->key, 2 + sample->locations.n + sample->labels.n))
+    if (!dp_vec_room(&m->key, 2 + sample->locations.n + sample->labels.n + 1))
         return -ENOMEM;
     uint32_t *key = m->key.at;
     key[0] = (uint32_t)sample->locations.n;
@@ -244,7 +258,7 @@ static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, u
     for (size_t j = 0; j < sample->locations.n; j++)
         key[2 + j] = m->location_map.at[sample->locations.at[j]];
     m->key.n = 2 + sample->locations.n;
-    if (sample->labels.n && (err = add_labels(m, d)))
+    if ((sample->labels.n || m->more_label) && (err = add_labels(m, d)))
         return err;
     *row = dp_model_intern_row(m, m->key.at, m->key.n);
     if (*row != DP_INDEX_NONE && sample->unknown.n_bytes)
@@ -256,7 +270,8 @@ static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, u
                       struct dp_decode_error *error)
 {
     struct dp_model_repeat_sample parts;
-    if (!dp_model_repeat_split(&m->repeat, d, i, &parts))
+    if (m->more_label ||
+        !dp_model_repeat_split(&m->repeat, d, i, &parts)) /* a repeated sample may have another label */
         return take_apart(m, d, i, row, error);
     *row = dp_index_guess(&m->row_index);
     if (dp_model_repeat_is(&m->repeat, d, &parts, *row)) {

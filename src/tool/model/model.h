@@ -79,6 +79,7 @@ struct dp_model {
     DP_VEC(uint8_t) unknown;
     struct dp_index mapping_index, function_index, location_index, label_index, row_index;
     DP_VEC(uint32_t) ignored; /* strings: keys of labels that are ignored */
+    uint32_t more_label;      /* one that every sample gets, + 1; 0: none */
     uint32_t main_mapping;    /* number + 1 of the newest profile's first mapping */
     bool is_series;           /* set by the caller for successive profiles of one process: samples repeat */
     struct dp_model_repeat repeat;
@@ -96,6 +97,9 @@ struct dp_model {
 
 /* Ignores labels with this key from now on. 0 or -ENOMEM. */
 int dp_model_ignore_label(struct dp_model *, const char *key);
+
+/* Gives all samples that are added from now on this label too. 0 or -ENOMEM. */
+int dp_model_set_label(struct dp_model *, const char *key, const char *value);
 
 /*
  * Adds a scanned profile. Calls row for each of its samples, in order, with the row's number: dense, below

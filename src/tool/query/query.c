@@ -33,6 +33,7 @@ static int take_label(struct dp_query *v, char *text)
         return DP_EXIT_USAGE;
     }
     v->labels[v->n_labels++] = text;
+    v->tells_process |= !strncmp(text, DP_QUERY_PROCESS "=", strlen(DP_QUERY_PROCESS "="));
     v->merge.with_inherited |= !strcmp(text, DP_MERGE_FORK "=" DP_MERGE_INHERITED);
     return 0;
 }
@@ -159,10 +160,29 @@ int dp_query_open(struct dp_query *v, size_t i, struct dp_query_source *own, str
     return dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, *source);
 }
 
+int dp_query_set_process(struct dp_query *v, const char *path)
+{
+    char name[160];
+    struct dp_query_file file;
+    const char *slash = strrchr(path, '/');
+    if (!v->tells_process)
+        return 0;
+    if (dp_query_file_parse(path, &file)) {
+        const char *pid = file.program + file.n_program + 1;
+        snprintf(name, sizeof name, "%.*s %.*s", (int)(file.n_program < 100 ? file.n_program : 100), file.program,
+                 (int)(file.file + file.n_process - pid), pid);
+    } else {
+        snprintf(name, sizeof name, "%.150s", slash ? slash + 1 : path);
+    }
+    return dp_model_set_label(&v->merge.model, DP_QUERY_PROCESS, name);
+}
+
 /* Adds the file of path i to what is shown. parts: room for those of any file. */
 static int add_file(struct dp_query *v, size_t i, const struct dp_decode *d, struct dp_decode_error *error)
 {
     const struct dp_query_moments *ms = &v->moments;
+    if (dp_query_set_process(v, v->paths.at[i]))
+        return -ENOMEM;
     if (ms->is_whole)
         return dp_model_merge_add_whole(&v->merge, d, error);
     size_t n = ms->first.at[i + 1] - ms->first.at[i];

@@ -13,6 +13,8 @@
 
 #include <getopt.h>
 
+#define DP_QUERY_PROCESS "process"
+
 /* Of which time in-use values are. The usual one: now if a process still runs, else the peak. */
 enum {
     DP_QUERY_AT_USUAL,
@@ -36,9 +38,11 @@ struct dp_query {
     regex_t filters[DP_QUERY_FILTERS];
     bool has_filter[DP_QUERY_FILTERS];
     bool raw, full, json;
-    bool falls_back; /* the caller's: if nothing is in use, the usual type is alloc_space */
-    bool strict;     /* the caller's: a broken file is an error, also among others */
-    int at;          /* DP_QUERY_AT_; without at_text, flows are those of all files */
+    bool tells_process;   /* samples get the label DP_QUERY_PROCESS, "PROGRAM PID" */
+    bool shows_processes; /* the caller's: stacks are the processes that have them */
+    bool falls_back;      /* the caller's: if nothing is in use, the usual type is alloc_space */
+    bool strict;          /* the caller's: a broken file is an error, also among others */
+    int at;               /* DP_QUERY_AT_; without at_text, flows are those of all files */
     const char *at_text;
     size_t limit_bytes;
     const char *argument;  /* the first path as the user wrote it */
@@ -96,12 +100,13 @@ enum {
     }
 
 /* Their help; a verb leaves out the parts of options that it refuses or does not need. */
-#define DP_QUERY_HELP_TYPE                                                                                        \
-    "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"  \
-    "  --kind KIND       which profiles of a directory: heap, block, mutex, cpu or events (default: those that\n" \
-    "                    have TYPE, else heap)\n"
-#define DP_QUERY_HELP_LABEL \
-    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them\n"
+#define DP_QUERY_HELP_TYPE                                                                                          \
+    "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"    \
+    "  --kind KIND       which profiles of a directory: heap, block, mutex, chain, cpu or events (default: those\n" \
+    "                    that have TYPE, else heap)\n"
+#define DP_QUERY_HELP_LABEL                                                                                       \
+    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them.\n" \
+    "                    process=\"PROGRAM PID\" are those of one process\n"
 #define DP_QUERY_HELP_STACKS                                                                                          \
     "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"                \
     "  --ignore REGEX    only stacks without a function, file or library that matches\n"                              \
@@ -150,6 +155,8 @@ void dp_query_set_naming(struct dp_query *);
 /* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
 int dp_query_restart(struct dp_query *);
 /* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
+/* Gives the samples of the file that is added next the label of its process. 0 or -ENOMEM. */
+int dp_query_set_process(struct dp_query *, const char *path);
 int dp_query_open(struct dp_query *, size_t i, struct dp_query_source *own, struct dp_query_source **source);
 /* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
 int dp_query_choose_type(struct dp_query *);

@@ -142,6 +142,19 @@ static int shorten(struct dp_query *v)
     return v->stack.n > 0;
 }
 
+/* The stack becomes one frame, with the name of the row's process. 1, or -ENOMEM. */
+static int show_process(struct dp_query *v, uint32_t row)
+{
+    char number[32];
+    const char *name = dp_query_label_value(&v->merge.model, row, DP_QUERY_PROCESS, number);
+    uint32_t frame = dp_query_naming_frames_named(&v->frames, name ? name : "[no process]");
+    dp_vec_clear(&v->stack);
+    uint32_t *to = frame == DP_STRINGS_NONE ? NULL : dp_vec_push(&v->stack);
+    if (to)
+        *to = frame;
+    return to ? 1 : -ENOMEM;
+}
+
 int dp_query_row(struct dp_query *v, uint32_t row)
 {
     const struct dp_model *m = &v->merge.model;
@@ -151,7 +164,8 @@ int dp_query_row(struct dp_query *v, uint32_t row)
     int err = collect(v, dp_model_stack(m, row), dp_model_depth(m, row));
     if (err)
         return err;
-    return passes(v) ? shorten(v) : 0;
+    int shown = passes(v) ? shorten(v) : 0;
+    return shown > 0 && v->shows_processes ? show_process(v, row) : shown;
 }
 
 /* The position of the frame between waiter and holder; the stack's depth: there is none. */
