@@ -29,6 +29,17 @@ static inline void *dp_page_block(size_t n)
  * on_page: allocates the block of a sample at a page boundary; if it is NULL, the real function is called. failed: the
  * value to return if the real function returns NULL. is_direct: the real function belongs to the C heap's
  * allocator. So if that allocator calls no hook (deltaprof_gate_is_leaf), the real function calls none either.
+ *
+ * ALLOCATOR(malloc, (size_t n), (n), n, dp_page_block(n), NULL, true) defines, without the handling of NULL:
+ *
+ *     void *malloc(size_t n)
+ *     {
+ *         if (the C heap's allocator calls no hook)
+ *             return deltaprof_gate_count(&DP_GATE, n) ? malloc_due(n) : real_malloc(n);
+ *         return the heap profile is on ? malloc_guarded(n) : real_malloc(n);
+ *     }
+ *     void *malloc_guarded(size_t n)            counts n; the real function may call hooks, which must not count again
+ *     void *malloc_due(size_t n)                a sample is due: captures the stack and tracks the block
  */
 #define ALLOCATOR(name, parameters, arguments, n_bytes, on_page, failed, is_direct) \
     DP_DUE void *name##_due parameters                                              \

@@ -17,8 +17,8 @@ struct dp_inside_function {
 
 /*
  * Calls fn for each function that the executable defines, if one of them may be an allocator's that has hooks. Reads
- * .symtab, or .dynsym where that was stripped; allocates no memory. entries: the functions of which a stripped program
- * must export one, NULL at the end. Context: init.
+ * .symtab, or .dynsym where that was stripped; allocates no memory. entries: of a stripped program, one of these
+ * functions must be exported; NULL ends the list. Context: init.
  */
 void dp_inside_each(const char *const *entries, void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx);
 

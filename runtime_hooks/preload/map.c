@@ -3,9 +3,9 @@
  * map.c - hooks of mmap, munmap, mremap, mprotect, brk and sbrk, which report mappings if the key `mmap` is on.
  *
  * malloc and the loader map memory by functions inside libc and ld.so, which are not hooked. So the hooks see only the
- * calls of the program, and of another allocator. Those are left out: it maps memory in free and malloc_usable_size,
- * too. A range that a call unmaps is reported before and after the call: another thread may get it at once, and a call
- * that fails changes nothing.
+ * calls of the program and of another allocator. Calls of the allocator are skipped, because free and
+ * malloc_usable_size may map memory too. A range that a call unmaps is reported before and after the call: another
+ * thread may get it at once, and a call that fails changes nothing.
  */
 #include "hook.h"
 #include "inside.h"

@@ -4,9 +4,8 @@
  *
  * trylock works for recursive, error-checking and priority-inheriting mutexes: it returns EAGAIN and EINVAL like lock.
  * If the thread has an error-checking mutex already, trylock returns EBUSY; the hook then calls the real lock, which
- * returns EDEADLK. A robust mutex is not tried:
- * glibc's trylock (2.36) of one that is not recoverable leaves it locked, and the next lock would hang. Its owner field
- * is read instead. glibc's mtx_t is a pthread_mutex_t.
+ * returns EDEADLK. A robust mutex is not tried: glibc's trylock (2.36) of one that is not recoverable leaves it locked,
+ * and the next lock would hang. Its owner field is read instead. glibc's mtx_t is a pthread_mutex_t.
  */
 #include "lock.h"
 

@@ -62,6 +62,18 @@ static bool resolving(void)
     return __atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVING;
 }
 
+/*
+ * Each pointer to a real function begins as its resolver, which looks up all functions at once. RESOLVER(malloc, ...)
+ * defines:
+ *
+ *     static void *first_malloc(size_t n)
+ *     {
+ *         if (a look-up is under way, and malloc can be found by itself)
+ *             return that_malloc(n);                     dlsym may allocate
+ *         dp_real_resolve();                             replaces the pointers, dp_real.malloc too
+ *         return dp_real.malloc(n);
+ *     }
+ */
 #define RESOLVER(name, result, parameters, arguments, version)                                   \
     static result first_##name parameters                                                        \
     {                                                                                            \

@@ -19,6 +19,18 @@ DP_HOOK int sigaltstack(const stack_t *stack, stack_t *old)
     return deltaprof_sigaltstack(stack, old, DP_REAL(sigaltstack));
 }
 
+/*
+ * Defines the hook of a function that sets a handler and returns the previous one. SIGNAL(signal, ...) defines, without
+ * errors:
+ *
+ *     sighandler_t signal(int sig, sighandler_t handler)
+ *     {
+ *         is = the handler that the kernel has; seems = the handler that the program believes to be set
+ *         old = real_signal(sig, handler)
+ *         deltaprof_sigaction(sig, the handler that is set now)      which the profiler may replace by its own
+ *         return old == is ? seems : old;
+ *     }
+ */
 #define SIGNAL(name, result, parameters, arguments, version)                                                  \
     DP_HOOK result name parameters;                                                                           \
     DP_HOOK result name parameters                                                                            \

@@ -78,6 +78,22 @@ static int begin_c11(void *at)
     return run(arg);
 }
 
+/*
+ * Defines a hook that creates a thread. The new thread first runs `function`, which sets up its signal stack and then
+ * calls the program's function; if no place is free it is the program's function at once. MAKING(pthread_create, ...,
+ * run, begin, (thread, attr, run, arg), 0) defines, if there is a place:
+ *
+ *     int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+ *     {
+ *         struct place *place = take_place({.run = run}, arg);
+ *         int result = real_pthread_create(thread, attr, begin, place);
+ *         if (result != 0 && the agent's thread was created just now)
+ *             result = real_pthread_create(...) again, without the agent      it may have been one thread too many
+ *         if (result != 0)
+ *             leave_place(place);
+ *         return result;
+ *     }
+ */
 #define MAKING(name, parameters, member, function, arguments, success)       \
     DP_HOOK int name parameters                                              \
     {                                                                        \

@@ -57,6 +57,7 @@
 
 /*
  * For the declaration of a variable that hooks read: it is the library's own, so its address is known when the library
- * is linked. -fvisibility=hidden says that of definitions only, and other files would first load the address.
+ * is linked. -fvisibility=hidden applies to definitions only; without this attribute other files would load the
+ * address from a table first.
  */
 #define DP_INTERNAL __attribute__((visibility("hidden")))

@@ -45,7 +45,8 @@ int64_t dp_agent_tick_highest(void);
 /* Makes every later tick, the agent's too, work as dp_agent_tick_last does. Async-signal-safe. */
 void dp_agent_tick_set_in_handler(bool is);
 
-/* When files had all events of a kind last (dp_clock_ns): the end of the last tick without an error, or the start. */
+/* The time up to which files have all events of a kind (dp_clock_ns): of the last tick without an error, or the start.
+ */
 int64_t dp_agent_tick_covered_ns(unsigned kind);
 
 /* For the summary at exit: number of files written by this process, and the directory. */

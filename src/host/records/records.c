@@ -168,7 +168,8 @@ static void drop_resets_of_the_shown(struct dp_records *r)
     r->begins.n = kept;
 }
 
-/* The entry of a record, by its stack and size. DP_RECORDS_NONE with *err 0: it says nothing and has none. */
+/* The entry of a record, by its stack and size. DP_RECORDS_NONE with *err 0: all its values are 0 and it has no entry.
+ */
 static uint32_t entry_by_stack(struct dp_records *r, const struct dp_records_dump *dump, size_t i, uint32_t cursor,
                                const int64_t values[4], int *err)
 {
@@ -216,8 +217,8 @@ static inline bool is_unchanged(struct dp_records_state *e, uint32_t dump, uint6
 }
 
 /*
- * Nearly all of a dump, if records have ids: the records from i on that have the ids of the entries from `cursor` on,
- * and their values. Returns their number.
+ * Counts the records from i on that are unchanged and in the order of the entries, whose first is `cursor`. If records
+ * have ids, that is nearly the whole dump.
  */
 static size_t pass_unchanged(struct dp_records *r, const struct dp_records_dump *dump, size_t i, uint32_t cursor)
 {

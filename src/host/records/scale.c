@@ -19,7 +19,7 @@ static double factor_of(struct dp_records_scale *scale, double average)
     return known->factor;
 }
 
-/* A value that has no room in an integer is the largest or the smallest. */
+/* Converts to an integer; a value out of range becomes the largest or the smallest. */
 static int64_t whole(double value)
 {
     return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;

@@ -55,7 +55,7 @@ size_t dp_report_table_shown(unsigned kind, const struct dp_record *record, dp_f
     return n;
 }
 
-/* The frames in between are on this function's stack, so other kinds do without. */
+/* For kinds with a tower. Not inlined, because its array of frames would widen the stack frame of its caller. */
 static __attribute__((noinline)) size_t tower_stack(const struct dp_kind_source *source, const struct dp_record *record,
                                                     struct dp_locations *l, uint32_t *refs)
 {

@@ -82,8 +82,8 @@ static inline uintptr_t dp_rule_slot(uint32_t rule)
 
 #if defined(__x86_64__)
 /*
- * These three take a word whose high half is a rule. They need one instruction each, because the walk waits for the
- * result. This one: whether the rule is of the given kind and not careful. The other two may be used only if it is.
+ * Functions of a word whose high half is a rule, one instruction each, because the walk waits for the result. is_usual:
+ * whether the rule is of the given kind and not careful. The other two are valid only then.
  */
 static inline bool dp_rule_is_usual(uint64_t word, enum dp_rule_kind kind)
 {

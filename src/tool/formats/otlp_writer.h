@@ -32,7 +32,7 @@ static inline struct dp_formats_bytes *scratch(struct writer *w, int number)
 
 static inline void put_any_int(struct dp_formats_bytes *to, int64_t number)
 {
-    put_varint(to, dp_wire_tag(ANY_INT, DP_WIRE_VARINT)); /* a zero, too: else the value would be none */
+    put_varint(to, dp_wire_tag(ANY_INT, DP_WIRE_VARINT)); /* also for 0: an empty AnyValue has no type */
     put_varint(to, (uint64_t)number);
 }
 
