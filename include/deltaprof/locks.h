@@ -48,6 +48,7 @@ enum deltaprof_lock_kind {
     DELTAPROF_LOCK_FUTEX = 9,    /* not for deltaprof_lock_wait_begin: see below */
     DELTAPROF_LOCK_GIL = 13,     /* an interpreter's lock, with a holder as a mutex; 10 to 12 are the library's */
     DELTAPROF_LOCK_SHARED = 256, /* added to MUTEX, READ or WRITE of glibc: another process may hold the lock */
+    DELTAPROF_LOCK_ROBUST = 512, /* added to MUTEX and SHARED: the lock may also be of this process alone */
 };
 
 enum deltaprof_lock_end {
@@ -63,7 +64,8 @@ struct deltaprof_wait {
 
 /*
  * The calling thread could not lock, and is going to wait. lock: the address that the holder will pass. If another
- * process may unlock it, pass NULL or a kind with SHARED: the wait is then counted for [unknown holder]. With SHARED
+ * process may unlock it, pass NULL or a kind with SHARED: the wait is then counted for [unknown holder]; with ROBUST
+ * only if no thread of this process unlocks it meanwhile. With SHARED
  * the log and /debug/pprof/waits still name the holder, whose id stands in the lock. site: where the waiter's stack
  * begins; NULL: at the function that calls this. The stack is captured now, so that a wait that goes on is seen.
  */

@@ -9,7 +9,11 @@
  */
 #include "lock.h"
 
-enum { ROBUST = 0x10, SHARED = 0x80, OWNER = 0x3fffffff }; /* bits of __kind and __lock; robust ones are shared */
+enum {
+    ROBUST = 0x10,
+    SHARED = 0x80,
+    OWNER = 0x3fffffff
+}; /* bits of __kind and __lock; glibc marks robust ones as shared */
 
 /* Like trylock: EBUSY if the lock has to wait; else the result, or AT_ONCE: call the real lock. */
 static inline int try(pthread_mutex_t *m)
@@ -22,7 +26,7 @@ static inline int try(pthread_mutex_t *m)
 static inline enum deltaprof_lock_kind kind_of(const pthread_mutex_t *m)
 {
     if (m->__data.__kind & SHARED)
-        return DELTAPROF_LOCK_MUTEX | DELTAPROF_LOCK_SHARED;
+        return DELTAPROF_LOCK_MUTEX | DELTAPROF_LOCK_SHARED | (m->__data.__kind & ROBUST ? DELTAPROF_LOCK_ROBUST : 0);
     return is_of_python(m) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_MUTEX;
 }
 

@@ -148,7 +148,8 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
 {
     struct dp_wait *wait = (struct dp_wait *)out;
     unsigned shared = kind & DELTAPROF_LOCK_SHARED;
-    kind &= ~DELTAPROF_LOCK_SHARED;
+    bool is_robust = kind & DELTAPROF_LOCK_ROBUST;
+    kind &= ~(DELTAPROF_LOCK_SHARED | DELTAPROF_LOCK_ROBUST);
     wait->kind = 0;
     bool blamed = contended_kind(kind) && dp_load_relaxed(&dp_wait_rates.mutex);
     if ((!blamed && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
@@ -160,9 +161,10 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->waiting = 0;
     wait->record = 0;
     wait->listed = 0;
+    wait->may_be_foreign = is_robust;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
-    if (blamed && lock && !shared)
+    if (blamed && lock && (!shared || is_robust))
         wait->slot = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
     wait->n = kind == DELTAPROF_LOCK_GIL ? gil_share(wait->begin_ns) : 1;
     if (wait->n == 1 && kind != DELTAPROF_LOCK_SPIN) {
@@ -187,8 +189,11 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
     } else if (end != DELTAPROF_NOT_WAITED) {
         int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->slot, wait->begin_ns, end_ns)
                                                     : dp_contended_timed_out(wait->slot, wait->begin_ns, end_ns);
+        /* No thread of this process has unlocked it since: a thread of another process, or the holder died. */
+        bool is_foreign = wait->may_be_foreign && owed_ns >= *end_ns - wait->begin_ns;
         if (on && owed_ns)
-            dp_wait_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns, waiter);
+            dp_wait_event_record_synthetic(is_foreign ? DP_FRAME_UNKNOWN_HOLDER : DP_FRAME_HAND_OVER,
+                                           dp_labels_of_lock(wait->kind), owed_ns, waiter);
     } else {
         return dp_contended_cancel(wait->slot, wait->begin_ns);
     }

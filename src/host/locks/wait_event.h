@@ -27,7 +27,8 @@ struct __attribute__((may_alias)) dp_wait {
     uint8_t blamed; /* counts in the mutex profile too */
     uint16_t class; /* of a futex: futex_class.h */
     dp_waiters_entry listed;
-    uint8_t n; /* how many waits it is counted as; 0: none, because others are counted n-fold */
+    uint8_t n;              /* the waits that it stands for; 0: others stand for it */
+    uint8_t may_be_foreign; /* of a robust mutex: another process may hold it */
 };
 _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
 

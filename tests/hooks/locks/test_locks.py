@@ -119,6 +119,15 @@ def that_the_holder_of_a_shared_lock_is_unknown():
     assert set(reader.by_function(totals(r)['mutex'], 'delay')) == {'[unknown holder]'}
 
 
+def that_the_holder_of_a_robust_mutex_is_named():
+    """glibc marks a robust mutex as shared between processes, whether it is or not."""
+    r = same([victim('locks'), 'robust', '4', '500', '20'], ALL)
+    assert balance(r) > 0
+    blame = reader.by_function(totals(r)['mutex'], 'delay', {'take_turn'})
+    print(blame, sum(row['delay'] for row in totals(r)['mutex'].values()))
+    assert blame['take_turn'] > 0.5 * delay(totals(r)['mutex'], 'mutex'), totals(r)['mutex']
+
+
 def that_children_forked_under_contention_balance():
     n = 100
     r = same([victim('lock_lifecycle'), 'forks', str(n)], ALL, timeout=100)

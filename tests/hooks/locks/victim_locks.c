@@ -334,6 +334,12 @@ int main(int argc, char **argv)
         pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
         pthread_mutex_init(&mutex, &shared);
         run_threads((int)a, takes_turns);
+    } else if (strcmp(what, "robust") == 0) {
+        pthread_mutexattr_t attributes;
+        pthread_mutexattr_init(&attributes);
+        pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+        pthread_mutex_init(&mutex, &attributes);
+        run_threads((int)a, takes_turns);
     } else if (strcmp(what, "unequal") == 0) {
         run_threads(1 + SHORT, unequal);
         tell_unequal();
