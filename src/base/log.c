@@ -157,9 +157,15 @@ static bool is_stderr_named(void)
     return stat(stderr_name, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
 }
 
-/* Opens the host's fd 2, for a thread with its own table; -1: not permitted. */
+/*
+ * Opens the host's fd 2, for a thread with its own table; -1: not permitted. Two descriptors are needed meanwhile. So
+ * that they are there however low RLIMIT_NOFILE is, those of /dev/null are closed, which stand first in such a table
+ * (dp_process_own_descriptors); fill_first opens them again.
+ */
 static int borrow_stderr(void)
 {
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
     int process = (int)syscall(PIDFD_OPEN, getpid(), 0), fd = -1;
     if (process >= 0) {
         fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
@@ -198,6 +204,16 @@ int dp_log_own_table(void)
     return 0;
 }
 
+static void fill_first(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDOUT_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void write_stderr(const char *line, size_t n_bytes)
 {
     if (!dp_load_relaxed(&the_log.has_stderr))
@@ -208,6 +224,8 @@ static void write_stderr(const char *line, size_t n_bytes)
         (void)!write(fd, line, n_bytes);
     if (opened >= 0)
         close(opened);
+    if (own_table)
+        fill_first();
 }
 
 static void write_file(const char *line, size_t n_bytes)

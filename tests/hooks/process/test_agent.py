@@ -59,6 +59,18 @@ def that_threads_of_the_profiler_have_room_beside_large_thread_local_variables()
     writes('', program=victim('large_tls'), files=2)
 
 
+def that_without_descriptors_a_line_says_why_there_are_no_profiles():
+    """Four: the program's three, and the one that the loader needs. Standard error is a file."""
+    out = new_directory()
+    with open(os.path.join(new_directory(), 'stderr'), 'w+') as said:
+        done = subprocess.run(['sh', '-c', 'ulimit -n 4; exec "$0" turns 2 200 5', victim('locks')], env=environment('block_rate=1ns,exe=victim_*', out),
+                              stdout=subprocess.DEVNULL, stderr=said, timeout=60)
+        said.seek(0)
+        text = said.read()
+    assert done.returncode == 0 and not reader.files(out), (done, text)
+    assert f'cannot write profiles in {out} as uid {os.getuid()}: EMFILE; they are lost' in text, text
+
+
 def that_allocations_before_a_long_idle_time_are_reported():
     r = writes('load', conf='heap_rate=512k,interval=1s')
     assert 'make_load' in names_in(r), names_in(r)
