@@ -7,6 +7,7 @@
  *     #exit                            the process begins to end: none of its handlers has run
  *     #peak                            more is in use than in any earlier profile of the process
  *     #PeakAt=1700000000000000000      what is in use is that of this earlier moment, ns of Unix time: of a peak
+ *     #stuck 12345 deadlock of 2 threads: ...   a wait under way, milliseconds after its begin (host/locks/alarm.h)
  *     #in-use-at 1764000000000000000, the peak of 2 processes   of a merged profile: the time of its in-use values
  *     #allocated 12345                 bytes that the process allocated since its start: counted, not sampled
  *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
@@ -24,6 +25,7 @@
 #define DP_COMMENT_ENDED          "#ended"
 #define DP_COMMENT_EXIT           "#exit"
 #define DP_COMMENT_PEAK           "#peak"
+#define DP_COMMENT_STUCK          "#stuck "
 #define DP_COMMENT_PEAK_AT        "#PeakAt="
 #define DP_COMMENT_IN_USE_AT      "#in-use-at "
 #define DP_COMMENT_ALLOCATED      "#allocated "

@@ -41,6 +41,7 @@ DOORS = {
     'dp_symbols_close': MAY_WAIT,
     'dp_symbols_load': MAY_WAIT,
     'dp_gzip_load': MAY_WAIT,
+    'dp_waits_worst': MAY_WAIT,
     'dp_symbols_loader_sync': MAY_WAIT,
     'dp_unwind_load_module': MAY_WAIT,
     'dp_agent_start': ONE_THREAD,
@@ -70,7 +71,7 @@ DOORS = {
 # Where pointers lead to that are called, by the name of the function that calls. Compilers differ in what they inline, so
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit restart free_more free_delivered add_values'.split()] + [
-    f'lock_source.c:{f}' for f in 'leaf mutex_summary block_summary chain_summary is_filtered mutex_lock_of block_lock_of chain_lock_of'.split()] + [
+    f'lock_source.c:{f}' for f in 'leaf block_prepare mutex_summary block_summary chain_summary is_filtered mutex_lock_of block_lock_of chain_lock_of'.split()] + [
     'dp_lock_rows_scan', 'dp_chain_tower', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [

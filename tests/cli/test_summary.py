@@ -62,6 +62,22 @@ class Summary(Case):
             ('nothing', 'Nothing to say: no leak in 20 ticks, 1% of resident memory held by malloc and not in use, at most 4.88kB in use, '
                         '2001-09-09 01:47:00 UTC, nothing lost, no lock that made others wait.')])
 
+    def test_a_wait_that_has_not_ended_stands_first(self):
+        directory = self.directory()
+
+        def block(i, *comments, pid=9):
+            self.file(f'd/server.{pid}.{i:04}.block.pb.gz', [(['wait', 'main'], [1, 1000])], MUTEX, time_ns=10**18 + 10 * i * 10**9, duration_ns=10**10, comment=comments)
+        block(1, '#stuck 1500 deadlock of 2 threads: thread 7 waits')
+        block(2, '#stuck 11500 deadlock of 2 threads: thread 7 waits')
+        stuck = self.sentences(directory)[0]
+        self.assertEqual((stuck['kind'], stuck['ns'], stuck['text']),
+                         ('stuck', 11500 * 10**6, 'Since 2001-09-09 01:46:58 UTC: deadlock of 2 threads: thread 7 waits.'))
+        block(3, '#ended')
+        self.assertEqual(self.sentences(directory)[0], stuck)
+        for comments in [], ['#stuck'], ['#stuck -5 x'], ['#stuck 12'], ['#stuck x y'], ['#stuck 99999999999999999999']:
+            block(4, *comments)
+            self.assertEqual(self.sentences(directory)[0]['kind'], 'leak', comments)
+
     def test_what_cannot_be_told_and_what_is_lost_is_said(self):
         self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], ['3 stacks were cut short'])
         found = self.sentences(self.dir.name + '/d')

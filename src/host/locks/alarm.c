@@ -24,7 +24,11 @@
 #include <stdarg.h>
 
 enum { SHOWN_MAX = 4, RETRY_NS = 1000000000 };
-#define LINE_BYTES (DP_LOG_LINE_BYTES - 64) /* the log puts the process's id before it */
+/* A profile tells a circle, or a holder that has ended, after the one time, and another wait for a lock after the
+ * other. */
+#define NEVER_WAKES_NS INT64_C(1000000000)
+#define STUCK_NS       INT64_C(10000000000)
+#define LINE_BYTES     (DP_LOG_LINE_BYTES - 64) /* the log puts the process's id before it */
 
 static DP_LARGE int64_t told[DP_WAITING_SLOTS];
 
@@ -134,8 +138,8 @@ static void add_suspects(struct line *l, const struct dp_waits *w, const struct 
         add(l, " or %zu more", n - 2);
 }
 
-/* Logs a circle of threads as one deadlock. */
-static void log_deadlock(struct line *l, const struct dp_waiting *const *members, size_t n)
+/* Adds a circle of threads as one deadlock. */
+static void add_deadlock(struct line *l, const struct dp_waiting *const *members, size_t n)
 {
     size_t n_shown = n < SHOWN_MAX ? n : SHOWN_MAX, part = (sizeof l->text - 100) / n_shown;
     if (n == 1)
@@ -149,13 +153,10 @@ static void log_deadlock(struct line *l, const struct dp_waiting *const *members
     }
     if (n > n_shown)
         add(l, "; and %zu more", n - n_shown);
-    dp_log(DP_LOG_ERROR, "%s", l->text);
-    for (size_t i = 0; i < n; i++)
-        told[members[i]->slot] = members[i]->begin_ns;
 }
 
-/* Logs a wait, and the waits of the holders behind it; these may be a circle, and each is named once. */
-static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait)
+/* Adds a wait, and the waits of the holders behind it; these may be a circle, and each is named once. */
+static void add_stuck(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait)
 {
     enum { PARTS = SHOWN_MAX + 1 };
     const struct dp_waiting *shown[SHOWN_MAX];
@@ -164,7 +165,7 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
         const struct dp_waiting *next = holder.tid && !holder.ended ? dp_waits_of(w, holder.tid) : NULL;
         shown[i] = wait;
         l->end = (sizeof l->text - 100) / PARTS * (size_t)(i + 1 + !next);
-        add(l, i ? "; " : "stuck: ");
+        add(l, i ? "; " : "");
         add_wait(l, wait, holder);
         l->end = sizeof l->text - 100;
         if (!next) {
@@ -180,8 +181,6 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
     unsigned n_unlisted = dp_waiting_unlisted();
     if (n_unlisted)
         add(l, "; %u more threads wait, but the table of waits is full (raise memory=)", n_unlisted);
-    dp_log(DP_LOG_ERROR, "%s", l->text);
-    told[shown[0]->slot] = shown[0]->begin_ns;
 }
 
 static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
@@ -192,10 +191,58 @@ static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
         return;
     size_t n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX);
     if (n)
-        log_deadlock(&l, members, n);
+        add_deadlock(&l, members, n);
     else
-        log_stuck(&l, w, wait);
+        add_stuck(&l, w, wait);
+    dp_log(DP_LOG_ERROR, n ? "%s" : "stuck: %s", l.text);
+    told[wait->slot] = wait->begin_ns;
+    for (size_t i = 0; i < n; i++)
+        told[members[i]->slot] = members[i]->begin_ns;
     dp_waits_names_end(&l.names);
+}
+
+/* How bad a wait is that has lasted so long; 0: it is none to report. *members: the circle that it is in, of n. */
+static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int64_t waited_ns,
+                   const struct dp_waiting **members, size_t *n)
+{
+    *n = 0;
+    if (!dp_waits_is_for_holder(wait) || waited_ns < NEVER_WAKES_NS)
+        return 0;
+    if ((*n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX)))
+        return 3;
+    if (!dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
+        return 0;
+    return dp_waits_holder(wait).ended ? 2 : waited_ns >= STUCK_NS;
+}
+
+bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
+{
+    const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX], *worst = NULL;
+    struct line l = {.now_ns = dp_clock_ns()};
+    struct dp_waits w = {0};
+    size_t n;
+    int most = 0;
+    dp_waits_read(&w);
+    for (size_t i = 0; i < w.all.n; i++) {
+        const struct dp_waiting *wait = &w.all.at[i];
+        int bad = badness(&w, wait, l.now_ns - wait->begin_ns, members, &n);
+        if (bad > most || (bad && bad == most && wait->begin_ns < worst->begin_ns)) {
+            most = bad;
+            worst = wait;
+        }
+    }
+    bool found = worst && !dp_waits_names_begin(&l.names);
+    if (found) {
+        *waited_ns = l.now_ns - worst->begin_ns;
+        if (badness(&w, worst, *waited_ns, members, &n) == 3)
+            add_deadlock(&l, members, n);
+        else
+            add_stuck(&l, &w, worst);
+        dp_text_format(text, n_bytes, "%s", l.text);
+        dp_waits_names_end(&l.names);
+    }
+    dp_waits_free(&w);
+    return found;
 }
 
 int64_t dp_waits_alarm(int64_t stuck_ns)

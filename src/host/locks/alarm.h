@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -13,3 +15,9 @@
  * need.
  */
 int64_t dp_waits_alarm(int64_t stuck_ns);
+
+/*
+ * Describes the worst wait under way for a lock with a holder: first a deadlock, then one whose holder has ended, each
+ * after a second, then the longest of ten seconds or more. False: there is none. waited_ns: how long it has lasted.
+ */
+bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns);

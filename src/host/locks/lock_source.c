@@ -4,12 +4,15 @@
  * row is {contentions, delay}.
  */
 #include "base/text.h"
+#include "host/locks/alarm.h"
 #include "host/locks/chain_source.h"
 #include "host/locks/title.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
+#include "host/report/emit.h"
 #include "host/report/kind_source.h"
+#include "host/report/profile.h"
 #include "host/locks/lock_names.h"
 #include "host/locks/lock_rows.h"
 
@@ -41,6 +44,12 @@ static const struct dp_delta_rules chain_rules = {
     .kind = DP_KIND_CHAIN, .is_filtered = is_filtered, .lock_of = chain_lock_of};
 static const struct dp_delta_rules block_rules = {
     .kind = DP_KIND_BLOCK, .prepare = dp_wait_count_under_way, .is_filtered = is_filtered, .lock_of = block_lock_of};
+
+static void block_prepare(const struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+{
+    (void)c;
+    e->has_stuck = !(flags & DP_WRITE_NO_WAIT) && dp_waits_worst(e->stuck, sizeof e->stuck, &e->stuck_ns);
+}
 
 static void mutex_summary(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
 {
@@ -80,6 +89,7 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
 const struct dp_kind_source dp_mutex_source = {
     .rules = &mutex_rules, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_block_source = {
-    .rules = &block_rules, .summary = block_summary, .leaf = leaf, FUNCTIONS};
+
+    .rules = &block_rules, .prepare = block_prepare, .summary = block_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_chain_source = {
     .rules = &chain_rules, .summary = chain_summary, .tower = dp_chain_tower, FUNCTIONS};

@@ -127,6 +127,13 @@ static void seconds_comment(struct dp_encode *encode, int64_t covered_ns, int64_
     dp_encode_comment(encode, line);
 }
 
+static void stuck_comment(struct dp_encode *encode, const struct dp_emission *e)
+{
+    char line[sizeof e->stuck + 64];
+    dp_text_format(line, sizeof line, DP_COMMENT_STUCK "%lld %s", (long long)(e->stuck_ns / 1000000), e->stuck);
+    dp_encode_comment(encode, line);
+}
+
 static void part_comment(struct dp_encode *encode, const char *name, int64_t n_bytes)
 {
     char middle[96];
@@ -174,6 +181,8 @@ static void comments(const struct pass *p)
         dp_encode_comment(p->encode, DP_COMMENT_EXIT);
     if (p->emission->marks & DP_WRITE_PEAK)
         dp_encode_comment(p->encode, DP_COMMENT_PEAK);
+    if (p->emission->has_stuck)
+        stuck_comment(p->encode, p->emission);
     if (p->emission->in_use_at_ns)
         number_comment(p->encode, DP_COMMENT_PEAK_AT, "", p->emission->in_use_at_ns);
     if (p->emission->tells_allocated)

@@ -38,7 +38,10 @@ struct dp_emission {
     bool raw;                     /* not compressed */
     unsigned marks;               /* DP_WRITE_ENDED, _EXIT, _PEAK */
     char summary[256];            /* comment for people; "": none */
-    int64_t in_use_at_ns;         /* of an earlier moment, whose levels the rows have; 0: of now */
+    bool has_stuck;
+    char stuck[600]; /* if has_stuck: the worst wait under way, which began stuck_ns before the end of the window */
+    int64_t stuck_ns;
+    int64_t in_use_at_ns; /* of an earlier moment, whose levels the rows have; 0: of now */
     bool tells_allocated;
     int64_t allocated_bytes;     /* if tells_allocated: by the process since its start; counted, not sampled */
     struct dp_resident resident; /* zeros: not told */

@@ -4,11 +4,13 @@
  *
  * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
  * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
- * function that made others wait most; the function that used most CPU time; losses of the profiler. What was in order
- * is one sentence at the end.
+ * function that made others wait most; waits that have not ended; the function that used most CPU time; losses of the
+ * profiler. What was in order is one sentence at the end.
  */
 #include "tool/cli/sentences.h"
 
+#include "profile/comments.h"
+#include "profile/kinds.h"
 #include "tool/cli/heading.h"
 #include "tool/cli/leaks.h"
 #include "tool/query/print.h"
@@ -389,6 +391,57 @@ static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *pat
     return status;
 }
 
+/* ---- waits that do not end -------------------------------------------------------------------------------------- */
+
+/* Adds the sentence of a profile that tells of a wait. False: it does not. *is_end: the process ended with it. */
+static bool say_stuck(struct dp_cli_sentences *s, const char *file, bool *is_end)
+{
+    struct dp_query_source source = {.is_quiet = true};
+    bool found = false;
+    *is_end = false;
+    if (!dp_query_read_file(s->verb, file, DP_DECODE_LIMIT, &source)) {
+        const struct dp_decode *d = &source.decode;
+        *is_end = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
+        for (size_t i = 0; i < d->comments.n && !found; i++) {
+            size_t n, n_begin = strlen(DP_COMMENT_STUCK);
+            const char *text = dp_decode_text(d, d->comments.at[i], &n);
+            char line[DP_CLI_SENTENCE_BYTES], since[64], *rest;
+            if (n <= n_begin || memcmp(text, DP_COMMENT_STUCK, n_begin))
+                continue;
+            snprintf(line, sizeof line, "%.*s", (int)(n - n_begin), text + n_begin);
+            int64_t ms = strtoll(line, &rest, 10);
+            struct dp_cli_sentence *to = ms > 0 && *rest == ' ' ? add(s, "stuck", 10) : NULL;
+            if (!to)
+                continue;
+            found = true;
+            dp_query_at_text(since, sizeof since, d->time_ns + d->duration_ns - ms * 1000000);
+            snprintf(to->text, sizeof to->text, "Since %s: %.560s.", since, rest + 1);
+            to->amount = ms * 1000000;
+            to->is_time = true;
+        }
+    }
+    dp_query_source_fini(&source);
+    return found;
+}
+
+/* Of each process its newest block profile, and, if the process ended with that, the one before it. */
+static int find_stuck(struct dp_cli_sentences *s)
+{
+    struct dp_query_paths paths = {.n = 0};
+    int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
+    struct dp_query_file *files = status ? NULL : calloc(paths.n + 1, sizeof *files);
+    size_t n = files ? dp_query_files_sort(paths.at, paths.n, files) : 0;
+    for (size_t i = 0; i < n; i++) {
+        bool is_newest = !i || !dp_query_file_is_same(&files[i - 1], &files[i]), is_end;
+        if (files[i].kind_id == DP_KIND_BLOCK && is_newest && !say_stuck(s, files[i].file, &is_end) && is_end &&
+            i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
+            say_stuck(s, files[i + 1].file, &is_end);
+    }
+    free(files);
+    dp_query_paths_fini(&paths);
+    return status;
+}
+
 /* ---- all -------------------------------------------------------------------------------------------------------- */
 
 static int by_weight(const void *a, const void *b)
@@ -409,6 +462,7 @@ int dp_cli_sentences_find(struct dp_cli_sentences *s)
         looked(s, "no heap profile");
     }
     status = status ? status : find_locks(s, &paths);
+    status = status ? status : find_stuck(s);
     status = status ? status : find_cpu(s, &paths);
     dp_query_paths_fini(&paths);
     qsort(s->at, s->n, sizeof *s->at, by_weight);

@@ -23,10 +23,12 @@ enum { INDENT = 4, LEAST_COLUMNS = 30 };
 
 static const char about[] =
     "Says in a few sentences what matters most in the profiles, the worst first, each with the command that shows\n"
-    "more: a leak; memory that malloc holds and nobody uses, and what was freed since the peak; the function that\n"
-    "made other threads wait most; the one that used most CPU time; what the profiler lost. The last sentence is\n"
-    "about what was in order. A PATH is a directory of profiles, a file or a glob. With PID, the profiles are those\n"
-    "of that process, in the directory to which it writes them. `deltaprof PATH` is the same.\n"
+    "more: threads that will never wake or are stuck; a leak; memory that malloc holds and nobody uses, and what was\n"
+    "freed since the peak; the function that made other threads wait most; the one that used most CPU time; what the\n"
+    "profiler lost. The last sentence is about what was in order. A PATH is a directory of profiles, a file or a "
+    "glob.\n"
+    "With PID, the profiles are those of that process, in the directory to which it writes them. `deltaprof PATH` is\n"
+    "the same.\n"
     "\n"
     "  --json            one JSON object\n"
     "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n" DP_COLOUR_HELP;

@@ -2,11 +2,14 @@
 """The key `stuck`: one log line for each long wait for a lock that a thread holds, one for each deadlock, none for
 idle threads. In every case the last thread waits for main, so that its line ends the wait for the others."""
 import http.client
+import json
 import os
 import re
 import subprocess
+import time
 
-from harness import environment, free_port, main, three_tries, unless_busy, victim, wait_until
+import reader
+from harness import BUILD, environment, free_port, main, new_directory, three_tries, unless_busy, victim, wait_until
 
 LAST = 'in waits_for_main'
 
@@ -64,6 +67,35 @@ def demand_circle(how):
     assert len(members) == 3, line
     assert {f'thread {tid}' for tid in members} == {holder for _, holder, _ in members.values()}, line
     assert all(lock == 'mutex' and stack[0] == 'locks_two' for lock, _, stack in members.values()), line
+
+
+def first_sentence(how):
+    """The kind and text of what `deltaprof summary` says first of a program that was killed after two seconds of waiting."""
+    out = new_directory()
+    with subprocess.Popen([victim('alarm'), how], env=environment('interval=200ms,block_rate=1ns', out), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        try:
+            wait_until(lambda: reader.files(out, 'block'))
+            n = len(reader.files(out, 'block'))
+            time.sleep(2)
+            wait_until(lambda: len(reader.files(out, 'block')) > n + 2)
+        finally:
+            p.kill()
+    found = json.loads(subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'summary', '--json', out], stdout=subprocess.PIPE, check=True, timeout=60).stdout)['sentences'][0]
+    return found['kind'], found['text']
+
+
+def that_threads_that_never_wake_are_the_first_sentence_of_the_summary():
+    for how, words in (('circle', 'deadlock of 3 threads: '), ('inherits', 'deadlock of 3 threads: '), ('robust', 'deadlock of 3 threads: '),
+                       ('left', 'deadlock of 3 threads: '), ('itself', 'deadlock of a thread with itself: '), ('behind', 'deadlock of a thread with itself: '),
+                       ('ended', 'which has ended,')):
+        kind, said = first_sentence(how)
+        assert kind == 'stuck' and words in said, (how, kind, said)
+
+
+def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
+    for how in 'idle', 'abandoned', 'readers', 'writer', 'chain', 'released', 'shared', 'shared_rwlock', 'foreign':
+        kind, said = first_sentence(how)
+        assert kind != 'stuck', (how, said)
 
 
 def that_a_circle_is_named_after_main_has_ended():
