@@ -28,10 +28,9 @@ static DP_LARGE struct {
 } rows[ROWS_MOST];
 static _Atomic unsigned n_rows;
 
-static const char *const words[DP_LOCK_KINDS] = {
-    [DP_LOCK_KIND_NONE] = "",     [DP_LOCK_KIND_MUTEX] = "mutex",     [DP_LOCK_KIND_RWLOCK] = "rwlock",
-    [DP_LOCK_KIND_ONCE] = "once", [DP_LOCK_KIND_COND] = "cond",       [DP_LOCK_KIND_SEM] = "sem",
-    [DP_LOCK_KIND_PARK] = "park", [DP_LOCK_KIND_BARRIER] = "barrier", [DP_LOCK_KIND_PASS] = "pass",
+static const char *const words[] = {
+    [DP_LOCK_MUTEX] = "mutex", [DP_LOCK_RWLOCK] = "rwlock", [DP_LOCK_ONCE] = "once",       [DP_LOCK_COND] = "cond",
+    [DP_LOCK_SEM] = "sem",     [DP_LOCK_PARK] = "park",     [DP_LOCK_BARRIER] = "barrier", [DP_LOCK_PASS] = "pass",
 };
 
 static bool is_blank(char c)
@@ -57,13 +56,13 @@ static enum dp_lock_kind split(char *line)
     while (kind > line && !is_blank(kind[-1]))
         kind--;
     if (kind == line)
-        return DP_LOCK_KIND_NONE;
-    for (enum dp_lock_kind i = DP_LOCK_KIND_MUTEX; i < DP_LOCK_KINDS; i++)
-        if (!strcmp(kind, words[i])) {
+        return DP_LOCK_NONE;
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i] && !strcmp(kind, words[i])) {
             trim(line, kind - 1);
             return i;
         }
-    return DP_LOCK_KIND_NONE;
+    return DP_LOCK_NONE;
 }
 
 /* Fills the text. The number of bytes, or a negative errno. */
@@ -97,7 +96,7 @@ static int make_rows(size_t n_bytes, char *bad, size_t room)
         line = trim(line, end);
         if (!*line || *line == '#')
             continue;
-        enum dp_lock_kind kind = n < ROWS_MOST ? split(line) : DP_LOCK_KIND_NONE;
+        enum dp_lock_kind kind = n < ROWS_MOST ? split(line) : DP_LOCK_NONE;
         if (kind) {
             rows[n].globs = line;
             rows[n++].kind = kind;
@@ -139,5 +138,5 @@ enum dp_lock_kind dp_lock_kinds_find(const char *name)
     for (unsigned i = 0; i < n; i++)
         if (dp_glob_matches(rows[i].globs, name))
             return rows[i].kind;
-    return DP_LOCK_KIND_NONE;
+    return DP_LOCK_NONE;
 }

@@ -6,20 +6,7 @@
 #pragma once
 
 #include "config/config.h"
-
-/* The kinds that a line may name. PASS: the function serves several kinds, and its caller decides. */
-enum dp_lock_kind {
-    DP_LOCK_KIND_NONE, /* no line is for this function */
-    DP_LOCK_KIND_MUTEX,
-    DP_LOCK_KIND_RWLOCK,
-    DP_LOCK_KIND_ONCE,
-    DP_LOCK_KIND_COND,
-    DP_LOCK_KIND_SEM,
-    DP_LOCK_KIND_PARK,
-    DP_LOCK_KIND_BARRIER,
-    DP_LOCK_KIND_PASS,
-    DP_LOCK_KINDS
-};
+#include "profile/lock_kinds.h"
 
 /*
  * Reads the file once; later calls do nothing. Returns 0, or a negative errno with error filled: the file cannot be
@@ -27,5 +14,8 @@ enum dp_lock_kind {
  */
 int dp_lock_kinds_read(const char *path, struct dp_config_error *error);
 
-/* The kind of the first line whose pattern matches the whole name of a function. Context: any thread. */
+/*
+ * The kind of the first line whose pattern matches the whole name of a function, which may be PASS; NONE: there is no
+ * such line. Context: any thread.
+ */
 enum dp_lock_kind dp_lock_kinds_find(const char *name);

@@ -11,7 +11,7 @@ from collections import Counter
 TOP = sys.argv[1]
 SHARED = {  # a room and what it may include beside itself and the public headers
     'base': [],
-    'config': ['base'],
+    'config': ['base', 'profile'],
     'view': [],
     'binary': [],
     'pprof': ['base'],

@@ -23,7 +23,7 @@
 
 enum { N_CLASSES = 4096, FIRST_OTHER = 16, PROBES = 64 };
 _Static_assert(N_CLASSES - 1 == DP_FUTEX_CLASS_MASK, "classes fit in a slot's key");
-_Static_assert((int)DP_FUTEX_KINDS <= (int)FIRST_OTHER, "kinds are the first classes");
+_Static_assert((int)DP_LOCK_KINDS <= (int)FIRST_OTHER, "kinds are the first classes");
 
 static DP_LARGE _Atomic uint32_t classes[N_CLASSES - FIRST_OTHER];
 static _Atomic uint8_t *verdicts;
@@ -40,7 +40,7 @@ int dp_futex_class_init(void)
 
 unsigned dp_futex_verdict(dp_frame_id frame)
 {
-    return verdicts && frame < n_verdicts ? dp_load_relaxed(&verdicts[frame]) : DP_FUTEX_OTHER;
+    return verdicts && frame < n_verdicts ? dp_load_relaxed(&verdicts[frame]) : DP_LOCK_FUTEX;
 }
 
 void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict)
@@ -49,23 +49,23 @@ void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict)
         dp_or_relaxed(&verdicts[frame], (uint8_t)verdict);
 }
 
-/* The kind, and the frame that decided it. If the kind is not known: the first frame whose library has no known name.
- */
-static enum dp_futex_kind decide(const dp_frame_id *frames, unsigned depth, dp_frame_id *by)
+/* The kind of a wait with these frames. *by: the frame that decided it; of an unknown kind, the first one whose library
+ * is not known. */
+static enum dp_lock_kind decide(const dp_frame_id *frames, unsigned depth, dp_frame_id *by)
 {
-    unsigned weak = DP_FUTEX_OTHER;
+    unsigned weak = DP_LOCK_FUTEX;
     *by = 0;
     for (unsigned i = 0; i < depth && i < DP_FUTEX_FRAMES; i++) {
         unsigned verdict = dp_futex_verdict(frames[i]), kind = verdict & DP_FUTEX_KIND_MASK;
-        if (!*by && (kind == DP_FUTEX_UNDECIDED || kind == DP_FUTEX_OTHER || kind == DP_FUTEX_UNNAMED))
+        if (!*by && (kind == DP_LOCK_NONE || kind == DP_LOCK_FUTEX || kind == DP_LOCK_UNNAMED))
             *by = frames[i];
-        if (kind == DP_FUTEX_UNDECIDED)
-            return DP_FUTEX_UNDECIDED;
-        if (kind == DP_FUTEX_OTHER)
+        if (kind == DP_LOCK_NONE)
+            return DP_LOCK_NONE;
+        if (kind == DP_LOCK_FUTEX)
             break;
         if (verdict & DP_FUTEX_WEAK)
             weak = kind;
-        else if (kind < DP_FUTEX_KINDS)
+        else if (kind < DP_LOCK_KINDS)
             return kind;
     }
     if (!*by && depth)
@@ -73,15 +73,15 @@ static enum dp_futex_kind decide(const dp_frame_id *frames, unsigned depth, dp_f
     return weak;
 }
 
-static enum dp_futex_kind decide_record(dp_record_id id, dp_frame_id *by)
+static enum dp_lock_kind decide_record(dp_record_id id, dp_frame_id *by)
 {
     const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, id);
     return decide(dp_table_frames(record), record->depth, by);
 }
 
-static bool may_hold(enum dp_futex_kind kind)
+static bool may_hold(enum dp_lock_kind kind)
 {
-    return kind < DP_FUTEX_COND || kind == DP_FUTEX_OTHER;
+    return kind == DP_LOCK_NONE || kind == DP_LOCK_FUTEX || dp_lock_kind_has_holder(kind);
 }
 
 /* The class that stands for this number; 0: there is no room near its index. */
@@ -101,17 +101,17 @@ bool dp_futex_class_needs_head(dp_record_id record)
 {
     dp_frame_id by;
     return dp_table_record(DP_KIND_BLOCK, record)->depth > DP_FUTEX_FRAMES &&
-           decide_record(record, &by) == DP_FUTEX_UNDECIDED;
+           decide_record(record, &by) == DP_LOCK_NONE;
 }
 
 unsigned dp_futex_class_of(dp_record_id record, bool *hold)
 {
     dp_frame_id by;
-    enum dp_futex_kind kind = decide_record(record, &by);
+    enum dp_lock_kind kind = decide_record(record, &by);
     *hold = may_hold(kind);
-    if (kind != DP_FUTEX_UNDECIDED && kind != DP_FUTEX_OTHER)
+    if (kind != DP_LOCK_NONE && kind != DP_LOCK_FUTEX)
         return kind;
-    return find_or_make(kind == DP_FUTEX_OTHER ? by << 1 : record << 1 | 1);
+    return find_or_make(kind == DP_LOCK_FUTEX ? by << 1 : record << 1 | 1);
 }
 
 static void mark(dp_frame_id frame)
@@ -134,21 +134,21 @@ void dp_futex_class_note_holder(unsigned class)
     }
 }
 
-static bool is_lock(enum dp_futex_kind kind, dp_frame_id by)
+static bool is_lock(enum dp_lock_kind kind, dp_frame_id by)
 {
-    if (kind == DP_FUTEX_UNDECIDED || kind == DP_FUTEX_OTHER)
+    if (kind == DP_LOCK_NONE || kind == DP_LOCK_FUTEX)
         return dp_futex_verdict(by) & DP_FUTEX_HOLDS;
-    return kind < DP_FUTEX_COND;
+    return dp_lock_kind_has_holder(kind);
 }
 
 /* The kind of a class. *holds: it is a lock, so its waits have holders. */
-static enum dp_futex_kind kind_of_class(unsigned class, bool *holds)
+static enum dp_lock_kind kind_of_class(unsigned class, bool *holds)
 {
-    enum dp_futex_kind kind = class;
+    enum dp_lock_kind kind = class;
     dp_frame_id by = 0;
     if (class >= FIRST_OTHER) {
         uint32_t number = dp_load_acquire(&classes[class - FIRST_OTHER]); /* [CLASS] */
-        kind = DP_FUTEX_OTHER;
+        kind = DP_LOCK_FUTEX;
         by = number >> 1;
         if (number & 1)
             kind = decide_record(number >> 1, &by);
@@ -159,19 +159,13 @@ static enum dp_futex_kind kind_of_class(unsigned class, bool *holds)
 
 unsigned dp_futex_lock_of(unsigned kind, const struct dp_record *record, bool *shown)
 {
-    static const uint8_t locks[DP_FUTEX_KINDS] = {
-        [DP_FUTEX_UNDECIDED] = DELTAPROF_LOCK_FUTEX, [DP_FUTEX_MUTEX] = DELTAPROF_LOCK_MUTEX,
-        [DP_FUTEX_RWLOCK] = DP_LABELS_LOCK_RW,       [DP_FUTEX_ONCE] = DP_LABELS_LOCK_ONCE,
-        [DP_FUTEX_COND] = DELTAPROF_LOCK_COND,       [DP_FUTEX_SEM] = DELTAPROF_LOCK_SEM,
-        [DP_FUTEX_PARK] = DP_LABELS_LOCK_PARK,       [DP_FUTEX_BARRIER] = DELTAPROF_LOCK_BARRIER,
-        [DP_FUTEX_OTHER] = DELTAPROF_LOCK_FUTEX,
-    };
     dp_frame_id by;
     *shown = true;
     if (!dp_labels_is_futex(record->labels))
         return dp_labels_lock(record->labels);
-    return locks[kind == DP_KIND_BLOCK ? decide(dp_table_frames(record), record->depth, &by)
-                                       : kind_of_class(dp_labels_futex_class(record->labels), shown)];
+    enum dp_lock_kind lock = kind == DP_KIND_BLOCK ? decide(dp_table_frames(record), record->depth, &by)
+                                                   : kind_of_class(dp_labels_futex_class(record->labels), shown);
+    return lock ? lock : DP_LOCK_FUTEX;
 }
 
 dp_record_id dp_futex_next_undecided(unsigned *class)
@@ -180,7 +174,7 @@ dp_record_id dp_futex_next_undecided(unsigned *class)
     for (; at < N_CLASSES - FIRST_OTHER; at++) {
         uint32_t number = dp_load_acquire(&classes[at]); /* [CLASS] */
         dp_frame_id by;
-        if (!(number & 1) || decide_record(number >> 1, &by) != DP_FUTEX_UNDECIDED)
+        if (!(number & 1) || decide_record(number >> 1, &by) != DP_LOCK_NONE)
             continue;
         *class = at + FIRST_OTHER;
         return number >> 1;

@@ -19,25 +19,10 @@
 #pragma once
 
 #include "host/table/table.h"
+#include "profile/lock_kinds.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum dp_futex_kind {
-    DP_FUTEX_UNDECIDED, /* a verdict is missing */
-    DP_FUTEX_MUTEX,
-    DP_FUTEX_RWLOCK,
-    DP_FUTEX_ONCE,
-    DP_FUTEX_COND, /* this and the next three: no holder */
-    DP_FUTEX_SEM,
-    DP_FUTEX_PARK,
-    DP_FUTEX_BARRIER,
-    DP_FUTEX_OTHER, /* of unknown kind */
-    DP_FUTEX_KINDS,
-    /* Verdicts only: the caller decides. */
-    DP_FUTEX_PASS = DP_FUTEX_KINDS, /* the function serves several kinds */
-    DP_FUTEX_UNNAMED,               /* its name is not known */
-};
 
 /* A verdict: a kind, and with WEAK a kind that the caller may know better. */
 enum { DP_FUTEX_WEAK = 0x40, DP_FUTEX_HOLDS = 0x80, DP_FUTEX_KIND_MASK = 0x3f, DP_FUTEX_FRAMES = 8 };

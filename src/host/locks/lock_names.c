@@ -21,74 +21,67 @@
 
 #include <string.h>
 
-/* The first match counts. Functions that only serve others are PASS: the function that called them is asked. */
+/* The first match counts, after the lines of the user's own table (`lock_names`). Functions that only serve others are
+ * PASS: the function that called them is asked. */
 static const struct {
     const char *globs;
     unsigned verdict;
 } names[] = {
     /* Rust's std, of several years */
-    {"std::sys::sync::mutex::*|std::sys::*futex_mutex*|std::sys::*futex::Mutex::*", DP_FUTEX_MUTEX},
-    {"std::sys::sync::rwlock::*|std::sys::*futex_rwlock*|std::sys::*futex::RwLock::*", DP_FUTEX_RWLOCK},
+    {"std::sys::sync::mutex::*|std::sys::*futex_mutex*|std::sys::*futex::Mutex::*", DP_LOCK_MUTEX},
+    {"std::sys::sync::rwlock::*|std::sys::*futex_rwlock*|std::sys::*futex::RwLock::*", DP_LOCK_RWLOCK},
     {"std::sys::sync::condvar::*|std::sys::*futex_condvar*|std::sys::*futex::Condvar::*|std::sync::condvar::*|"
      "std::sync::poison::condvar::*",
-     DP_FUTEX_COND},
+     DP_LOCK_COND},
     {"std::sys::sync::once::*|std::sys_common::once::*|std::sync::once::*|std::sync::poison::once::*|"
      "std::sync::once_lock::*|std::sync::lazy_lock::*",
-     DP_FUTEX_ONCE},
-    {"std::sync::barrier::*", DP_FUTEX_BARRIER},
+     DP_LOCK_ONCE},
+    {"std::sync::barrier::*", DP_LOCK_BARRIER},
     {"std::sys::*thread_park*|std::sys_common::thread_park*|std::thread::*park*|std::thread::*Parker*|"
      "std::sync::mp?c::*",
-     DP_FUTEX_PARK},
-    {"std::sys::*futex::futex_wa*|std::sys::futex::*", DP_FUTEX_PASS},
+     DP_LOCK_PARK},
+    {"std::sys::*futex::futex_wa*|std::sys::futex::*", DP_LOCK_PASS},
     /* parking_lot */
-    {"*parking_lot::*Mutex*|parking_lot::raw_mutex::*|parking_lot::remutex::*", DP_FUTEX_MUTEX},
-    {"*parking_lot::*RwLock*|parking_lot::raw_rwlock::*", DP_FUTEX_RWLOCK},
-    {"*parking_lot::*ondvar*", DP_FUTEX_COND},
-    {"*parking_lot::*nce*", DP_FUTEX_ONCE},
-    {"*parking_lot_core::*|*lock_api::*", DP_FUTEX_PASS},
+    {"*parking_lot::*Mutex*|parking_lot::raw_mutex::*|parking_lot::remutex::*", DP_LOCK_MUTEX},
+    {"*parking_lot::*RwLock*|parking_lot::raw_rwlock::*", DP_LOCK_RWLOCK},
+    {"*parking_lot::*ondvar*", DP_LOCK_COND},
+    {"*parking_lot::*nce*", DP_LOCK_ONCE},
+    {"*parking_lot_core::*|*lock_api::*", DP_LOCK_PASS},
     /* libstdc++ and libc++; the first also name what calls __atomic_wait_address */
-    {"__cxa_guard_*|*std::__call_once*|*std::*::__call_once*", DP_FUTEX_ONCE},
-    {"*semaphore*::*acquire*|*semaphore*::*release*|*std::__atomic_semaphore*", DP_FUTEX_SEM},
+    {"__cxa_guard_*|*std::__call_once*|*std::*::__call_once*", DP_LOCK_ONCE},
+    {"*semaphore*::*acquire*|*semaphore*::*release*|*std::__atomic_semaphore*", DP_LOCK_SEM},
     {"*std::latch::*|*std::barrier<*|*std::__tree_barrier*|*std::__?::latch::*|*std::__?::barrier<*|*__barrier_alg*",
-     DP_FUTEX_BARRIER},
+     DP_LOCK_BARRIER},
     {"*std::__detail::__platform_*|*std::__detail::__waiter*|*std::__atomic_wait_address*|*std::__atomic_notify_addr*|"
      "*std::__atomic_base<*|*std::atomic<*|*std::atomic_flag::*|*std::__?::__libcpp_*|*std::__?::__cxx_atomic_*",
-     DP_FUTEX_PASS},
+     DP_LOCK_PASS},
     /* abseil, and the spin locks of gperftools */
-    {"*absl::*CallOnce*", DP_FUTEX_ONCE},
+    {"*absl::*CallOnce*", DP_LOCK_ONCE},
     {"AbslInternalPerThreadSem*|*absl::*PerThreadSem*|*absl::*synchronization_internal::*|*absl::*Mutex::Block*|"
      "*absl::*Mutex::IncrementSynchSem*|*absl::*Mutex::DecrementSynchSem*|*absl::*Mutex::Wakeup*|"
      "*absl::*SpinLockWa*|AbslInternalSpinLock*",
-     DP_FUTEX_PASS},
+     DP_LOCK_PASS},
     {"*absl::*Mutex::Await*|*absl::*Mutex::LockWhen*|*absl::*Mutex::ReaderLockWhen*|*absl::*CondVar::*|"
      "*absl::*Notification::*|*absl::*BlockingCounter::*|*absl::*Barrier::Block*",
-     DP_FUTEX_COND},
-    {"*absl::*Mutex::LockSlow*|*absl::*Mutex::UnlockSlow*", DP_FUTEX_MUTEX | DP_FUTEX_WEAK},
-    {"*absl::*Mutex::Reader*", DP_FUTEX_RWLOCK},
-    {"*absl::*Mutex::*|*absl::*SpinLock::*|SpinLock::*|base::internal::SpinLock*", DP_FUTEX_MUTEX},
+     DP_LOCK_COND},
+    {"*absl::*Mutex::LockSlow*|*absl::*Mutex::UnlockSlow*", DP_LOCK_MUTEX | DP_FUTEX_WEAK},
+    {"*absl::*Mutex::Reader*", DP_LOCK_RWLOCK},
+    {"*absl::*Mutex::*|*absl::*SpinLock::*|SpinLock::*|base::internal::SpinLock*", DP_LOCK_MUTEX},
     /* folly, GLib, Qt, Mesa, LLVM's OpenMP, Chromium's allocator */
-    {"*folly::detail::futex*|*folly::detail::*Futex*|*folly::detail::MemoryIdler*", DP_FUTEX_PASS},
-    {"*folly::SharedMutexImpl*", DP_FUTEX_RWLOCK},
-    {"*folly::*DistributedMutex*|*folly::MicroLock*|*folly::detail::distributed_mutex::*", DP_FUTEX_MUTEX},
-    {"*folly::*LifoSem*", DP_FUTEX_SEM},
-    {"*folly::Baton*|*folly::*ParkingLot*", DP_FUTEX_PARK},
-    {"g_cond_*|_util_queue_fence_*|QWaitCondition::*", DP_FUTEX_COND},
-    {"QSemaphore::*", DP_FUTEX_SEM},
+    {"*folly::detail::futex*|*folly::detail::*Futex*|*folly::detail::MemoryIdler*", DP_LOCK_PASS},
+    {"*folly::SharedMutexImpl*", DP_LOCK_RWLOCK},
+    {"*folly::*DistributedMutex*|*folly::MicroLock*|*folly::detail::distributed_mutex::*", DP_LOCK_MUTEX},
+    {"*folly::*LifoSem*", DP_LOCK_SEM},
+    {"*folly::Baton*|*folly::*ParkingLot*", DP_LOCK_PARK},
+    {"g_cond_*|_util_queue_fence_*|QWaitCondition::*", DP_LOCK_COND},
+    {"QSemaphore::*", DP_LOCK_SEM},
     {"g_mutex_*|g_bit_*lock*|g_pointer_bit_*lock*|QBasicMutex::*|QMutex::*|QMutexPrivate::*|simple_mtx_*|"
      "__kmp_*_futex_lock*|*SpinningMutex::*",
-     DP_FUTEX_MUTEX},
+     DP_LOCK_MUTEX},
     {"syscall|__wrap_syscall|g_futex_*|futex|*_futex|futex_*|sys_futex*|*futex_wait*|*futex_wake*|*futexWa*",
-     DP_FUTEX_PASS},
+     DP_LOCK_PASS},
     /* of unknown kind, but a lock by its name */
-    {"lock*|*_lock*|*::lock*|*Lock*|*mutex*|*Mutex*|acquire*|*_acquire*|*::acquire*", DP_FUTEX_OTHER | DP_FUTEX_HOLDS},
-};
-
-/* The verdicts of the kinds that the user's own table (`lock_names`) has; its lines come before those above. */
-static const uint8_t users[DP_LOCK_KINDS] = {
-    [DP_LOCK_KIND_MUTEX] = DP_FUTEX_MUTEX,     [DP_LOCK_KIND_RWLOCK] = DP_FUTEX_RWLOCK,
-    [DP_LOCK_KIND_ONCE] = DP_FUTEX_ONCE,       [DP_LOCK_KIND_COND] = DP_FUTEX_COND,
-    [DP_LOCK_KIND_SEM] = DP_FUTEX_SEM,         [DP_LOCK_KIND_PARK] = DP_FUTEX_PARK,
-    [DP_LOCK_KIND_BARRIER] = DP_FUTEX_BARRIER, [DP_LOCK_KIND_PASS] = DP_FUTEX_PASS,
+    {"lock*|*_lock*|*::lock*|*Lock*|*mutex*|*Mutex*|acquire*|*_acquire*|*::acquire*", DP_LOCK_FUTEX | DP_FUTEX_HOLDS},
 };
 
 /* Copies a name without the parameters of the function; template arguments stay. */
@@ -113,11 +106,11 @@ unsigned dp_lock_name_verdict(const char *name_and_parameters)
         name++;
     enum dp_lock_kind of_user = dp_lock_kinds_find(name);
     if (of_user)
-        return users[of_user];
+        return of_user;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (dp_glob_matches(names[i].globs, name))
             return names[i].verdict;
-    return DP_FUTEX_OTHER;
+    return DP_LOCK_FUTEX;
 }
 
 /* ---- verdicts --------------------------------------------------------------------------------------------------- */
@@ -146,9 +139,9 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
 {
     const struct dp_frame *frame = dp_frame_get(id);
     if (id < DP_FRAME_FIRST_REAL || frame->type != DP_FRAME_CODE)
-        return DP_FUTEX_OTHER;
+        return DP_LOCK_FUTEX;
     if (a->no_names)
-        return DP_FUTEX_UNNAMED;
+        return DP_LOCK_UNNAMED;
     if (!begin(a) || dp_symbols_lock(a->files != NULL))
         return 0;
     bool missed = false;
@@ -156,7 +149,7 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
     const struct dp_symbols_symbol *symbol =
         a->files ? dp_symbols_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
                  : dp_symbols_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
-    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_FUTEX_UNNAMED;
+    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_LOCK_UNNAMED;
     dp_symbols_unlock();
     return verdict;
 }
@@ -171,9 +164,9 @@ static unsigned learn(struct asker *a, dp_frame_id id, dp_frame_id caller)
     if (verdict)
         return verdict;
     verdict = look_up(a, id);
-    dp_frame_id called = verdict == DP_FUTEX_UNNAMED && caller && !a->no_names ? dp_symbols_called_by(caller) : 0;
+    dp_frame_id called = verdict == DP_LOCK_UNNAMED && caller && !a->no_names ? dp_symbols_called_by(caller) : 0;
     unsigned better = called ? look_up(a, called) : 0;
-    if (better && (better & DP_FUTEX_KIND_MASK) != DP_FUTEX_OTHER)
+    if (better && (better & DP_FUTEX_KIND_MASK) != DP_LOCK_FUTEX)
         verdict = better;
     if (verdict)
         dp_futex_set_verdict(id, verdict);
@@ -186,7 +179,7 @@ static void learn_stack(struct asker *a, const struct dp_record *record)
     const dp_frame_id *frames = dp_table_frames(record);
     for (unsigned i = 0; i < record->depth && i < DP_FUTEX_FRAMES; i++) {
         unsigned verdict = learn(a, frames[i], i + 1 < record->depth ? frames[i + 1] : 0);
-        if (!verdict || verdict == DP_FUTEX_OTHER)
+        if (!verdict || verdict == DP_LOCK_FUTEX)
             break;
     }
     dp_frame_id called = a->no_names ? 0 : dp_symbols_called_by(frames[dp_lock_frames_inside(record)]);
@@ -227,9 +220,9 @@ unsigned dp_lock_frames_inside(const struct dp_record *record)
         return 0;
     for (unsigned i = 0; i + 1 < record->depth && i < DP_FUTEX_FRAMES; i++) {
         unsigned verdict = dp_futex_verdict(frames[i]) & DP_FUTEX_KIND_MASK;
-        if (!verdict || verdict == DP_FUTEX_OTHER)
+        if (!verdict || verdict == DP_LOCK_FUTEX)
             break;
-        if (verdict != DP_FUTEX_UNNAMED)
+        if (verdict != DP_LOCK_UNNAMED)
             n = i + 1;
     }
     return n;
@@ -240,5 +233,5 @@ dp_frame_id dp_lock_frame_called(const struct dp_record *record)
     if (!dp_labels_is_futex(record->labels))
         return 0;
     dp_frame_id called = dp_symbols_called_by(dp_table_frames(record)[dp_lock_frames_inside(record)]);
-    return called && (dp_futex_verdict(called) & DP_FUTEX_KIND_MASK) == DP_FUTEX_OTHER ? called : 0;
+    return called && (dp_futex_verdict(called) & DP_FUTEX_KIND_MASK) == DP_LOCK_FUTEX ? called : 0;
 }

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* The kind of wait that a function of this name makes, as a verdict; DP_FUTEX_OTHER: it tells nothing. */
+/* The kind of wait that a function of this name makes, as a verdict; DP_LOCK_FUTEX: it tells nothing. */
 unsigned dp_lock_name_verdict(const char *name);
 
 /*

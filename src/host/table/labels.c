@@ -8,6 +8,7 @@
 #include "host/table/labels.h"
 
 #include "host/table/event_ring.h"
+#include "profile/lock_kinds.h"
 
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/locks.h>
@@ -18,38 +19,41 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const struct dp_label of_lock[] = {
-    [DELTAPROF_LOCK_MUTEX] = {"lock", "mutex"},
-    [DELTAPROF_LOCK_READ] = {"lock", "rwlock-read"},
-    [DELTAPROF_LOCK_WRITE] = {"lock", "rwlock-write"},
-    [DELTAPROF_LOCK_COND] = {"lock", "cond"},
-    [DELTAPROF_LOCK_SEM] = {"lock", "sem"},
-    [DELTAPROF_LOCK_SPIN] = {"lock", "spin"},
-    [DELTAPROF_LOCK_BARRIER] = {"lock", "barrier"},
-    [DELTAPROF_LOCK_JOIN] = {"lock", "join"},
-    [DELTAPROF_LOCK_FUTEX] = {"lock", "futex"},
-    [DP_LABELS_LOCK_RW] = {"lock", "rwlock"},
-    [DP_LABELS_LOCK_ONCE] = {"lock", "once"},
-    [DP_LABELS_LOCK_PARK] = {"lock", "park"},
-    [DELTAPROF_LOCK_GIL] = {"lock", "gil"},
+static const struct dp_label of_lock[DP_LOCK_KINDS] = {
+    [DP_LOCK_MUTEX] = {"lock", "mutex"},
+    [DP_LOCK_READ] = {"lock", "rwlock-read"},
+    [DP_LOCK_WRITE] = {"lock", "rwlock-write"},
+    [DP_LOCK_COND] = {"lock", "cond"},
+    [DP_LOCK_SEM] = {"lock", "sem"},
+    [DP_LOCK_SPIN] = {"lock", "spin"},
+    [DP_LOCK_BARRIER] = {"lock", "barrier"},
+    [DP_LOCK_JOIN] = {"lock", "join"},
+    [DP_LOCK_FUTEX] = {"lock", "futex"},
+    [DP_LOCK_RWLOCK] = {"lock", "rwlock"},
+    [DP_LOCK_ONCE] = {"lock", "once"},
+    [DP_LOCK_PARK] = {"lock", "park"},
+    [DP_LOCK_GIL] = {"lock", "gil"},
 };
 
-#define N_KINDS (sizeof of_lock / sizeof *of_lock)
-_Static_assert(N_KINDS <= DP_LABELS_LOCKS, "a kind fits below a set's number");
+_Static_assert(DP_LOCK_KINDS <= DP_LABELS_LOCKS, "a kind fits below a set's number");
+_Static_assert((int)DP_LOCK_MUTEX == DELTAPROF_LOCK_MUTEX && (int)DP_LOCK_WRITE == DELTAPROF_LOCK_WRITE &&
+                   (int)DP_LOCK_COND == DELTAPROF_LOCK_COND && (int)DP_LOCK_JOIN == DELTAPROF_LOCK_JOIN &&
+                   (int)DP_LOCK_FUTEX == DELTAPROF_LOCK_FUTEX && (int)DP_LOCK_GIL == DELTAPROF_LOCK_GIL,
+               "kinds of the public interface have its values");
 
 uint32_t dp_labels_of_lock(unsigned kind)
 {
-    return kind < N_KINDS ? kind : 0;
+    return kind < DP_LOCK_KINDS ? kind : 0;
 }
 
 const char *dp_labels_lock_name(unsigned kind)
 {
-    return kind < N_KINDS ? of_lock[kind].value : NULL;
+    return kind < DP_LOCK_KINDS ? of_lock[kind].value : NULL;
 }
 
 unsigned dp_labels_lock_named(const char *name, size_t n_bytes)
 {
-    for (unsigned kind = 1; kind < N_KINDS; kind++)
+    for (unsigned kind = 1; kind < DP_LOCK_KINDS; kind++)
         if (of_lock[kind].value && strlen(of_lock[kind].value) == n_bytes &&
             memcmp(of_lock[kind].value, name, n_bytes) == 0)
             return kind;
@@ -88,7 +92,7 @@ size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max)
 {
     uint32_t kind = dp_labels_lock(labels);
     size_t n = 0;
-    if (kind && kind < N_KINDS && max)
+    if (kind && kind < DP_LOCK_KINDS && max)
         pairs[n++] = of_lock[kind];
     return n + dp_label_set_pairs(dp_labels_of_set(labels), pairs + n, max - n);
 }

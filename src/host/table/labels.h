@@ -19,9 +19,6 @@
 #define DP_LABELS_SET_BITS  11
 _Static_assert(DP_LABEL_SETS < 1 << DP_LABELS_SET_BITS, "a set fits below a class");
 
-/* Behind enum deltaprof_lock_kind: kinds that only futexes have. */
-enum { DP_LABELS_LOCK_RW = 10, DP_LABELS_LOCK_ONCE, DP_LABELS_LOCK_PARK };
-
 /* Whether samples carry the name of their thread (`thread`); from a seccomp filter on they do not. */
 void dp_labels_name_threads(bool on);
 extern _Atomic bool dp_labels_names_threads DP_INTERNAL;
@@ -39,7 +36,7 @@ static inline uint32_t dp_labels_now(const struct dp_stack *stack)
     return set << DP_LABELS_LOCK_BITS;
 }
 
-/* The label {lock: name of kind}; kind is an enum deltaprof_lock_kind. To be or'ed to dp_labels_now. */
+/* The label {lock: name of kind}; kind is an enum dp_lock_kind below DP_LOCK_KINDS. To be or'ed to dp_labels_now. */
 uint32_t dp_labels_of_lock(unsigned kind);
 
 /* The kind in a number, below DP_LABELS_LOCKS; 0: it has no lock. */

@@ -79,7 +79,7 @@ static void bad_lines_are_listed(void **state)
     assert_non_null(strstr(error.line, path));
     assert_int_equal(read_lines("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), -EINVAL);
     assert_non_null(strstr(error.line, "bad lines (1 2 3 4 5 6 7 8 and 2 more): "));
-    assert_int_equal(dp_lock_kinds_find("a"), DP_LOCK_KIND_NONE);
+    assert_int_equal(dp_lock_kinds_find("a"), DP_LOCK_NONE);
 }
 
 static void a_nul_ends_a_line_without_a_kind(void **state)
@@ -107,19 +107,19 @@ static void the_first_line_that_matches_counts(void **state)
                                 "f(anonymous namespace)::g rwlock\nh<int, long> once\nc cond\ns sem\nb barrier\n"
                                 "last pass"),
                      0);
-    assert_int_equal(dp_lock_kinds_find("my::Lock::lock_slow"), DP_LOCK_KIND_MUTEX);
-    assert_int_equal(dp_lock_kinds_find("unlock"), DP_LOCK_KIND_MUTEX);
-    assert_int_equal(dp_lock_kinds_find("unlocks"), DP_LOCK_KIND_NONE);
-    assert_int_equal(dp_lock_kinds_find("my::Queue::pop"), DP_LOCK_KIND_PARK);
-    assert_int_equal(dp_lock_kinds_find("f(anonymous namespace)::g"), DP_LOCK_KIND_RWLOCK);
-    assert_int_equal(dp_lock_kinds_find("h<int, long>"), DP_LOCK_KIND_ONCE);
-    assert_int_equal(dp_lock_kinds_find("c"), DP_LOCK_KIND_COND);
-    assert_int_equal(dp_lock_kinds_find("s"), DP_LOCK_KIND_SEM);
-    assert_int_equal(dp_lock_kinds_find("b"), DP_LOCK_KIND_BARRIER);
-    assert_int_equal(dp_lock_kinds_find("last"), DP_LOCK_KIND_PASS);
-    assert_int_equal(dp_lock_kinds_find("# comment"), DP_LOCK_KIND_NONE);
+    assert_int_equal(dp_lock_kinds_find("my::Lock::lock_slow"), DP_LOCK_MUTEX);
+    assert_int_equal(dp_lock_kinds_find("unlock"), DP_LOCK_MUTEX);
+    assert_int_equal(dp_lock_kinds_find("unlocks"), DP_LOCK_NONE);
+    assert_int_equal(dp_lock_kinds_find("my::Queue::pop"), DP_LOCK_PARK);
+    assert_int_equal(dp_lock_kinds_find("f(anonymous namespace)::g"), DP_LOCK_RWLOCK);
+    assert_int_equal(dp_lock_kinds_find("h<int, long>"), DP_LOCK_ONCE);
+    assert_int_equal(dp_lock_kinds_find("c"), DP_LOCK_COND);
+    assert_int_equal(dp_lock_kinds_find("s"), DP_LOCK_SEM);
+    assert_int_equal(dp_lock_kinds_find("b"), DP_LOCK_BARRIER);
+    assert_int_equal(dp_lock_kinds_find("last"), DP_LOCK_PASS);
+    assert_int_equal(dp_lock_kinds_find("# comment"), DP_LOCK_NONE);
     assert_int_equal(read_lines("unlock sem\n"), 0); /* a later start keeps the table */
-    assert_int_equal(dp_lock_kinds_find("unlock"), DP_LOCK_KIND_MUTEX);
+    assert_int_equal(dp_lock_kinds_find("unlock"), DP_LOCK_MUTEX);
 }
 
 int main(void)

@@ -44,11 +44,11 @@ static struct dp_consumer *new_mutex_consumer(void)
 static void a_mutex_and_a_futex_without_a_holder_are_one_sample(void **state)
 {
     const dp_frame_id hand_over = DP_FRAME_HAND_OVER, unknown = DP_FRAME_UNKNOWN_HOLDER;
-    uint32_t mutex = dp_labels_of_lock(DELTAPROF_LOCK_MUTEX), futex = dp_labels_of_futex(DP_FUTEX_MUTEX);
+    uint32_t mutex = dp_labels_of_lock(DELTAPROF_LOCK_MUTEX), futex = dp_labels_of_futex(DP_LOCK_MUTEX);
     struct dp_consumer *c = new_mutex_consumer();
     owe(&hand_over, 1, mutex, 1);
     owe(&hand_over, 1, futex, 2);
-    owe(&hand_over, 1, dp_labels_of_futex(DP_FUTEX_RWLOCK), 4);
+    owe(&hand_over, 1, dp_labels_of_futex(DP_LOCK_RWLOCK), 4);
     owe(&unknown, 1, mutex, 8);
     owe(&unknown, 1, futex, 16);
     profile_has(c, 3, 31);
@@ -66,8 +66,8 @@ static void a_mutex_and_a_futex_of_one_caller_are_one_sample(void **state)
     const dp_frame_id others[] = {dp_frame_intern(PC(4)), dp_frame_intern(PC(3))};
     uint32_t mutex = dp_labels_of_lock(DELTAPROF_LOCK_MUTEX);
     struct dp_consumer *c = new_mutex_consumer();
-    dp_futex_set_verdict(frames[0], DP_FUTEX_MUTEX);
-    owe(frames, 3, dp_labels_of_futex(DP_FUTEX_MUTEX), 1);
+    dp_futex_set_verdict(frames[0], DP_LOCK_MUTEX);
+    owe(frames, 3, dp_labels_of_futex(DP_LOCK_MUTEX), 1);
     owe(frames + 1, 2, mutex, 2);
     owe(others, 2, mutex, 4);
     owe(frames + 1, 2, dp_labels_of_lock(DELTAPROF_LOCK_WRITE), 8);
