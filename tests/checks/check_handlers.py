@@ -72,13 +72,13 @@ DOORS = {
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit restart free_more free_delivered add_values'.split()] + [
     f'lock_source.c:{f}' for f in 'leaf block_prepare mutex_summary block_summary chain_summary is_filtered mutex_lock_of block_lock_of chain_lock_of'.split()] + [
-    'dp_lock_rows_scan', 'dp_chain_tower', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
+    'dp_lock_rows_scan', 'lock_source.c:tower', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
     r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_agent_file_write'],
     r'dp_delta_scan|dp_delta_visit|delta\.c:\w+': ['delta.c:count', 'delta.c:add_row', *SOURCES],
-    r'dp_title_sum|dp_consumer_\w+|profile\.c:\w+|dp_kind_source_\w+|dp_report_table_\w+|table_source\.c:\w+': SOURCES,
+    r'lock_source\.c:\w+|dp_consumer_\w+|profile\.c:\w+|dp_kind_source_\w+|dp_report_table_\w+|table_source\.c:\w+': SOURCES,
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it

@@ -2,7 +2,7 @@
 /*
  * host/locks/chain.c - a record of a chain has two numbers for a stack, where other kinds have frames: the record of
  * the waiter and that of the holder. So a chain costs 8 bytes of stack, however deep both stacks are; reports join them
- * (chain_source.c).
+ * (lock_source.c).
  *
  * Its labels are those that the waiting thread had pushed, and the lock of the holder's record: the lock's kind, or the
  * class of the futex, which a report turns into a kind.

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/lock_source.c - reports of the kinds mutex, block and chain: futexes as the locks that they are part of. A
- * row is {contentions, delay}.
+ * row is {contentions, delay}. Without stdio, as all of a profile: it may be written in a crash handler.
  */
 #include "base/text.h"
 #include "host/locks/alarm.h"
-#include "host/locks/chain_source.h"
-#include "host/locks/title.h"
+#include "host/locks/chain.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
 #include "host/report/emit.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
+#include "host/report/table_source.h"
 #include "host/locks/lock_names.h"
 #include "host/locks/lock_rows.h"
 
@@ -45,6 +45,69 @@ static const struct dp_delta_rules chain_rules = {
 static const struct dp_delta_rules block_rules = {
     .kind = DP_KIND_BLOCK, .prepare = dp_wait_count_under_way, .is_filtered = is_filtered, .lock_of = block_lock_of};
 
+/* ---- one line of a profile -------------------------------------------------------------------------------------- */
+
+struct sum {
+    const char *name;
+    int64_t n, ns;
+};
+
+static size_t add_names(unsigned locks, char *text, size_t n_bytes)
+{
+    size_t at = dp_text_format(text, n_bytes, "only ");
+    for (unsigned kind = 1, n = 0; kind < DP_LABELS_LOCKS; kind++)
+        if (locks >> kind & 1)
+            at += dp_text_format(text + at, n_bytes - at, "%s%s", n++ ? "," : "lock=", dp_labels_lock_name(kind));
+    return at + dp_text_format(text + at, n_bytes - at, ": ");
+}
+
+static size_t add_time(int64_t ns, char *text, size_t n_bytes)
+{
+    return dp_text_format(text, n_bytes, "%lld.%03u s", (long long)(ns / 1000000000),
+                          (unsigned)(ns % 1000000000 / 1000000));
+}
+
+/* Takes the sum with the longest time out of the set; NULL: none is left. */
+static struct sum *take_longest(struct sum *sums)
+{
+    struct sum *longest = NULL;
+    for (unsigned kind = 0; kind < DP_LABELS_LOCKS; kind++)
+        if (sums[kind].name && (!longest || sums[kind].ns > longest->ns))
+            longest = &sums[kind];
+    return longest;
+}
+
+/*
+ * Sums the rows up in one line for people, for example "12 waits, 4.213 s: cond 3.000 s in 2, mutex 1.213 s in 10".
+ * unit: what the contentions of this kind are. locks: the filter of the rows, which is named; 0: none.
+ */
+static void sum_up(const struct dp_delta_rules *rules, const char *unit, unsigned locks, const struct dp_rows *rows,
+                   char *text, size_t n_bytes)
+{
+    struct sum all = {0}, sums[DP_LABELS_LOCKS] = {0}, *next;
+    text[0] = '\0';
+    for (size_t i = 0; i < rows->n; i++) {
+        const int64_t *values = rows->at[i].values;
+        bool shown;
+        unsigned lock = rules->lock_of(dp_table_record(rules->kind, rows->at[i].id), &shown);
+        const char *name = dp_labels_lock_name(lock);
+        sums[lock].name = name ? name : "[overflow]";
+        sums[lock].n += values[0];
+        sums[lock].ns += values[1];
+        all.n += values[0];
+        all.ns += values[1];
+    }
+    size_t at = locks ? add_names(locks, text, n_bytes) : 0;
+    at += dp_text_format(text + at, n_bytes - at, "%lld %s, ", (long long)all.n, unit);
+    at += add_time(all.ns, text + at, n_bytes - at);
+    for (const char *before = ": "; (next = take_longest(sums)); before = ", ") {
+        at += dp_text_format(text + at, n_bytes - at, "%s%s ", before, next->name);
+        at += add_time(next->ns, text + at, n_bytes - at);
+        at += dp_text_format(text + at, n_bytes - at, " in %lld", (long long)next->n);
+        next->name = NULL;
+    }
+}
+
 static void block_prepare(const struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
     (void)c;
@@ -53,17 +116,56 @@ static void block_prepare(const struct dp_consumer *c, unsigned flags, struct dp
 
 static void mutex_summary(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
 {
-    dp_title_sum(&mutex_rules, "releases made others wait", locks, rows, text, n_bytes);
+    sum_up(&mutex_rules, "releases made others wait", locks, rows, text, n_bytes);
 }
 
 static void chain_summary(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
 {
-    dp_title_sum(&chain_rules, "waits for a release", locks, rows, text, n_bytes);
+    sum_up(&chain_rules, "waits for a release", locks, rows, text, n_bytes);
 }
 
 static void block_summary(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
 {
-    dp_title_sum(&block_rules, "waits", locks, rows, text, n_bytes);
+    sum_up(&block_rules, "waits", locks, rows, text, n_bytes);
+}
+
+/* ---- stacks ----------------------------------------------------------------------------------------------------- */
+
+_Static_assert(DP_EMIT_STACK_MAX >= 2 * (DP_STACK_MAX + 1) + 1, "two stacks, both cut, and [held by]");
+
+static void reverse(dp_frame_id *frames, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        dp_frame_id frame = frames[i];
+        frames[i] = frames[n - 1 - i];
+        frames[n - 1 - i] = frame;
+    }
+}
+
+/*
+ * The stack of a chain as a profile shows it, one tower of waiter and holder:
+ *
+ *     root of the waiter > ... > where it waits > [held by] > the holder's unlock > ... > root of the holder
+ *     root of the waiter > ... > where it waits > [hand-over]
+ */
+static size_t tower(const struct dp_record *record, dp_frame_id *frames, size_t *n_holder)
+{
+    struct dp_chain chain;
+    if (!dp_chain_of(record, &chain)) {
+        frames[0] = DP_FRAME_OVERFLOW;
+        *n_holder = 0;
+        return 1;
+    }
+    size_t n = dp_table_shown(DP_KIND_MUTEX, dp_table_record(DP_KIND_MUTEX, chain.holder), frames);
+    reverse(frames, n);
+    *n_holder = n;
+    if (frames[0] != DP_FRAME_HAND_OVER)
+        frames[n++] = DP_FRAME_HELD_BY;
+    if (chain.waiter == DP_CHAIN_UNKNOWN)
+        frames[n++] = DP_FRAME_UNKNOWN_WAITER;
+    else
+        n += dp_table_shown(DP_KIND_BLOCK, dp_table_record(DP_KIND_BLOCK, chain.waiter), frames + n);
+    return n;
 }
 
 static dp_frame_id leaf(const struct dp_record *record, unsigned *n_inside)
@@ -92,4 +194,4 @@ const struct dp_kind_source dp_block_source = {
 
     .rules = &block_rules, .prepare = block_prepare, .summary = block_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_chain_source = {
-    .rules = &chain_rules, .summary = chain_summary, .tower = dp_chain_tower, FUNCTIONS};
+    .rules = &chain_rules, .summary = chain_summary, .tower = tower, FUNCTIONS};
