@@ -59,15 +59,15 @@ WINGS = {'host': HOST, 'tool': TOOL}
 SUBJECTS = {
     'base': 'beacon clock cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
             'text vdso vma',
-    'config': 'address lock_kind lock_kinds python_mode symbolize types unwind_mode',
+    'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
-    'profile': 'kind',
+    'profile': 'kind lock_kind',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event',
-    'host/locks': 'captures chain contended futex_class futex_kind futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
-                  'lock_frames lock_learn lock_name lock_rows pairing task title wait waiter waiters waiting waits',
+    'host/locks': 'captures chain contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
+                  'lock_frames lock_learn lock_name lock_rows pairing task wait waiter waiters waiting waits',
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
     'host/report': 'baseline chain_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',

@@ -156,7 +156,7 @@ static size_t tower(const struct dp_record *record, dp_frame_id *frames, size_t 
         *n_holder = 0;
         return 1;
     }
-    size_t n = dp_table_shown(DP_KIND_MUTEX, dp_table_record(DP_KIND_MUTEX, chain.holder), frames);
+    size_t n = dp_report_table_shown(DP_KIND_MUTEX, dp_table_record(DP_KIND_MUTEX, chain.holder), frames);
     reverse(frames, n);
     *n_holder = n;
     if (frames[0] != DP_FRAME_HAND_OVER)
@@ -164,7 +164,7 @@ static size_t tower(const struct dp_record *record, dp_frame_id *frames, size_t 
     if (chain.waiter == DP_CHAIN_UNKNOWN)
         frames[n++] = DP_FRAME_UNKNOWN_WAITER;
     else
-        n += dp_table_shown(DP_KIND_BLOCK, dp_table_record(DP_KIND_BLOCK, chain.waiter), frames + n);
+        n += dp_report_table_shown(DP_KIND_BLOCK, dp_table_record(DP_KIND_BLOCK, chain.waiter), frames + n);
     return n;
 }
 
