@@ -232,7 +232,7 @@ void dp_encode_comment(struct dp_encode *e, const char *text)
     put_number(e, PROFILE_COMMENT, (uint64_t)string(e, text));
 }
 
-bool dp_encode_forgive(struct dp_encode *e)
+bool dp_encode_clear_no_memory(struct dp_encode *e)
 {
     if (!e->full)
         return false;

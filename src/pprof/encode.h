@@ -134,7 +134,7 @@ struct dp_encode_mapping {
  * Whether the last call failed because there was no memory; then it wrote nothing, and the error is cleared: what needs
  * no more memory can still be written. An id that the failed call returned must not be used.
  */
-bool dp_encode_forgive(struct dp_encode *);
+bool dp_encode_clear_no_memory(struct dp_encode *);
 int dp_encode_error(const struct dp_encode *); /* the error that stands; 0: none */
 
 /* Returns ids 1, 2, ... in the order given; 1 is the main program. */

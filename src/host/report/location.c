@@ -428,7 +428,7 @@ uint32_t dp_locations_exact(struct dp_locations *l, dp_frame_id function, uint32
 
 bool dp_locations_clear_no_memory(struct dp_locations *l)
 {
-    bool was_full = dp_encode_forgive(l->encode) || l->err == -ENOMEM;
+    bool was_full = dp_encode_clear_no_memory(l->encode) || l->err == -ENOMEM;
     if (!was_full || (l->err && l->err != -ENOMEM) || dp_encode_error(l->encode))
         return false;
     l->err = 0;

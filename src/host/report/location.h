@@ -108,8 +108,8 @@ uint32_t dp_locations_exact(struct dp_locations *, dp_frame_id function, uint32_
 uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
 
 /*
- * Whether the calls since begin, or since the last forgive, failed only for want of memory. Then the error is cleared:
- * what they wrote is whole, and what needs no more memory can still be written.
+ * Whether the calls since begin, or since the last call of this, failed only for want of memory. Then the error is
+ * cleared: what they wrote is whole, and what needs no more memory can still be written.
  */
 bool dp_locations_clear_no_memory(struct dp_locations *);
 

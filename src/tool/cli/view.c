@@ -65,17 +65,20 @@ static int out_of_memory(void)
     return DP_EXIT_FAILED;
 }
 
-static int add(struct view *v, const char *file, const struct dp_pack_source *source)
+static int add_decoded(struct view *v, const char *file, const struct dp_pack_source *source)
 {
     struct dp_decode_error error = {""};
-    int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
-    bool is_heat = !strcmp(source->kind, HEAT);
-    int err = status    ? 0
-              : is_heat ? dp_pack_add_moments(&v->pack, &v->source.decode, source, &error)
-                        : dp_pack_add(&v->pack, &v->source.decode, source, &error);
+    int err = !strcmp(source->kind, HEAT) ? dp_pack_add_moments(&v->pack, &v->source.decode, source, &error)
+                                          : dp_pack_add(&v->pack, &v->source.decode, source, &error);
     if (err == -EBADMSG && v->source.is_quiet)
         return DP_QUERY_BROKEN;
-    return err ? dp_query_refuse("view", file, err, &error) : status;
+    return err ? dp_query_refuse("view", file, err, &error) : 0;
+}
+
+static int add(struct view *v, const char *file, const struct dp_pack_source *source)
+{
+    int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
+    return status ? status : add_decoded(v, file, source);
 }
 
 /* ---- files whose names say what they are ------------------------------------------------------------------------ */
@@ -191,9 +194,7 @@ static int add_all_loose(struct view *v)
     for (size_t i = 0; i < v->n_loose && !status; i++) {
         const struct loose *l = &v->loose[i];
         struct dp_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
-        struct dp_decode_error error = {""};
-        int err = once ? dp_pack_add(&v->pack, &v->source.decode, &source, &error) : 0;
-        status = once ? (err ? dp_query_refuse("view", l->file, err, &error) : 0) : add(v, l->file, &source);
+        status = once ? add_decoded(v, l->file, &source) : add(v, l->file, &source);
     }
     if (v->n_loose && !*v->program)
         snprintf(v->program, sizeof v->program, "%s", v->loose[0].program);

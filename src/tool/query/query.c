@@ -205,6 +205,29 @@ static bool is_of_other_time(const struct dp_query *v, size_t i)
     return !counts;
 }
 
+/* Adds the profile of path i, which was read. */
+static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, bool *all_tell,
+                      struct dp_decode_error *error)
+{
+    int err = add_file(v, i, d, error);
+    if (!err)
+        err = add_program(&v->programs, v->paths.at[i], d);
+    if (err || !(v->at_text || v->moments.is_whole || v->moments.is_newest.at[i]))
+        return err;
+    err = add_losses(&v->losses, d);
+    if (!err)
+        add_allocated(v, d, all_tell);
+    return err;
+}
+
+/* 0 for no error; else a status: DP_QUERY_BROKEN, or one after one line. */
+static int status_of(int err, const struct dp_query *v, size_t i, bool is_quiet, const struct dp_decode_error *error)
+{
+    if (!err)
+        return 0;
+    return err != -ENOMEM && is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, v->paths.at[i], err, error);
+}
+
 static int read_files(struct dp_query *v)
 {
     struct dp_query_source own = {.is_quiet = dp_query_may_skip(v)}, *source;
@@ -216,17 +239,8 @@ static int read_files(struct dp_query *v)
             continue;
         dp_query_print_progress(v->verb, i, v->paths.n);
         status = dp_query_open(v, i, &own, &source);
-        int err = status ? 0 : add_file(v, i, &source->decode, &error);
-        if (!status && !err)
-            err = add_program(&v->programs, v->paths.at[i], &source->decode);
-        bool is_newest = v->at_text || v->moments.is_whole || v->moments.is_newest.at[i];
-        if (!status && !err && is_newest)
-            err = add_losses(&v->losses, &source->decode);
-        if (!status && !err && is_newest)
-            add_allocated(v, &source->decode, &all_tell);
-        if (err)
-            status = err != -ENOMEM && own.is_quiet ? DP_QUERY_BROKEN
-                                                    : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
+        if (!status)
+            status = status_of(add_opened(v, i, &source->decode, &all_tell, &error), v, i, own.is_quiet, &error);
     }
     dp_query_print_progress(v->verb, 1, 1);
     if (!all_tell)
