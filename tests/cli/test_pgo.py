@@ -116,12 +116,10 @@ class Pgo(unittest.TestCase):
             chain = tuple((f['FunctionName'], f['Line'] - f['StartLine'] & 0xffff, base(f['Discriminator'])) for f in reversed(frames))
             if frames[0]['Line']:
                 expected[chain] += n
-        self.assertEqual({chain for chain, n in counts.items() if n}, set(expected))
+        self.assertEqual({chain: n for chain, n in counts.items() if n}, {chain: 1000 * n for chain, n in expected.items()})
         self.assertTrue(any(len(chain) > 2 for chain in expected), expected)  # mix in step in hot_loop
         self.assertIn(0, counts.values())  # lines of a sampled function that no sample hit
         self.assertNotIn('never_called', {chain[0][0] for chain in counts})
-        hottest = max(expected, key=expected.get)
-        self.assertGreater(counts[hottest], 0)
 
     def test_llvm_reads_it_and_clang_uses_it(self):
         path = os.path.join(self.dir, 'p.prof')

@@ -2,12 +2,10 @@
 /*
  * tool/pgo/source_profile.c - walks through the line table of each function that has a sample.
  *
- * An entry of the table is a run of code of one line: [start, end). Its samples and its length are added to the line's
- * place, which is the chain of inlined calls, the distance from the function's first line, and the discriminator, which
- * tells blocks of one line apart. Distances survive changes elsewhere in the file.
- *
- * The discriminator is packed as compilers do it: the part that tells blocks apart comes first, then how often the code
- * was duplicated. A part is 1 bit (0), or 7 or 14 bits.
+ * An entry of the table is a run of code of one line: [start, end). Its samples are added to the line's place, which is
+ * the chain of inlined calls, the distance from the function's first line, and the discriminator, which tells blocks of
+ * one line apart. Distances survive changes elsewhere in the file. The discriminator is packed as compilers do it; the
+ * part that tells blocks apart comes first.
  */
 #include "tool/pgo/source_profile.h"
 
@@ -22,11 +20,6 @@ static uint32_t first_part(uint32_t packed)
 {
     uint32_t bits = packed >> 1;
     return packed & 1 ? 0 : bits & 0x20 ? (bits >> 1 & 0xfe0) | (bits & 0x1f) : bits & 0x1f;
-}
-
-static uint32_t other_parts(uint32_t packed)
-{
-    return packed & 1 ? packed >> 1 : packed >> (packed & 0x40 ? 14 : 7);
 }
 
 static struct dp_pgo_place place_of(const struct dp_symbol_line *line)
@@ -84,7 +77,7 @@ static struct dp_pgo_line *line_of(struct dp_pgo_profile *p, uint32_t function, 
     struct dp_pgo_line *new = dp_vec_push(&p->lines);
     if (!new)
         return NULL;
-    *new = (struct dp_pgo_line){.place = place, .n_copies = 1};
+    *new = (struct dp_pgo_line){.place = place};
     *(f->last_line ? &p->lines.at[f->last_line - 1].next : &f->first_line) = (uint32_t)p->lines.n;
     f->last_line = (uint32_t)p->lines.n;
     return new;
@@ -121,10 +114,7 @@ static int add_run(struct dp_pgo_profile *p, const struct dp_pgo_samples *s, uin
     struct dp_pgo_line *line = line_of(p, function, call);
     if (!line)
         return -ENOMEM;
-    uint32_t n_copies = first_part(other_parts(chain[0].discriminator));
     line->n += n_samples;
-    line->n_bytes += (int64_t)(end - start);
-    line->n_copies = n_copies > line->n_copies ? n_copies : line->n_copies;
     struct dp_pgo_function *f = &p->functions.at[function - 1];
     if (is_entry && !f->parent && !f->has_entry) {
         f->entry = call;

@@ -15,10 +15,8 @@ struct dp_pgo_place {
 
 struct dp_pgo_line {
     struct dp_pgo_place place;
-    int64_t n;         /* samples */
-    int64_t n_bytes;   /* of the code of this line */
-    uint32_t n_copies; /* as the compiler says: the loop was unrolled, for example */
-    uint32_t next;     /* 1 + the function's next one; 0: none */
+    int64_t n;     /* samples */
+    uint32_t next; /* 1 + the function's next one; 0: none */
 };
 
 /* A function, or one that was inlined into another at a place. */

@@ -3,8 +3,9 @@
  * tool/pgo/write.c - writes samples for clang and for BOLT, as text.
  *
  * For clang. A function: NAME:TOTAL:ENTRIES; below it, one blank further in, its lines: LINE[.DISCRIMINATOR]: COUNT,
- * and the functions inlined into it: LINE[.DISCRIMINATOR]: NAME:TOTAL. A count shall say how often a line ran. A sample
- * says where time went, and a line with more code gets more samples; so the count is samples by byte, times SCALE.
+ * and the functions inlined into it: LINE[.DISCRIMINATOR]: NAME:TOTAL. A count is the line's samples times SCALE,
+ * because clang adds 1 to each weight of a branch: 3 samples against none would be 4 to 1. Counts by byte of code,
+ * which say better how often a line ran, made a JSON parser 13 to 15 % faster in place of 20.
  *
  *     parse:5300:12
  *      1: 12
@@ -50,8 +51,7 @@ static void put_place(struct output *o, unsigned depth, struct dp_pgo_place plac
 
 static int64_t count_of(const struct dp_pgo_line *line)
 {
-    int64_t count = line->n_bytes ? line->n * SCALE * line->n_copies / line->n_bytes : 0;
-    return line->n && !count ? 1 : count;
+    return line->n * SCALE;
 }
 
 static int64_t total_of(const struct dp_pgo_profile *p, const struct dp_pgo_function *f)
