@@ -75,6 +75,14 @@ static void filled_pages_are_written_without_a_page_fault(void **state)
         dp_mem_unmap(page[i], PAGE);
     }
     assert_int_equal(dp_mem_used(), before);
+    for (int i = 0; i < 2; i++) { /* more than a batch can have, which does nothing */
+        uintptr_t start;
+        size_t n_bytes, listed_bytes = 0;
+        for (unsigned k = 0; k < DP_MEM_MAPPINGS; k++)
+            listed_bytes += dp_mem_mapping(k, &start, &n_bytes) ? n_bytes : 0;
+        assert_true(listed_bytes < PAGE * PAGE);
+        dp_mem_fill(PAGE * PAGE);
+    }
     dp_mem_cap(before + PAGE);
     dp_mem_fill(2 * PAGE); /* more than there is */
     assert_non_null(page[0] = dp_mem_map(PAGE));
