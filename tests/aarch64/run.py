@@ -259,6 +259,7 @@ def boot(size, jobs, seconds, results):
 
 
 def main():
+    os.nice(5)
     for program in 'qemu-system-aarch64', 'aarch64-linux-gnu-gcc', 'cpio', 'dpkg-deb', 'apt-get', 'meson', 'ninja', 'pkg-config':
         if not shutil.which(program):
             skip(f'no {program}')
