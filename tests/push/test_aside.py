@@ -147,6 +147,23 @@ class Aside(Pushing):
             self.push_until(receiver.url('pyroscope'), ' 9 files accepted')
             self.assertRegex(self.status(), r' 9 files accepted, .* 1 waiting, 1 of them set aside\n  server\.7\.0004\.heap\.pb\.gz: ')
 
+    def test_joined_files_of_which_a_part_was_accepted_are_set_aside_as_one(self):
+        """Ten files have more rows than Pyroscope takes, so they are sent in two parts. It fails on the second one."""
+        t = time.time_ns() - 600 * 10**9
+        for seq in range(1, 11):
+            rows = [(['leaf%d.%d' % (seq, i)], [seq, 2, 0, 0], {}) for i in range(1800)] + [(['poison'], [1, 1, 0, 0], {})] * (seq == 10)
+            self.write(seq, time_ns=t + seq * 10**9, rows=rows)
+        with Receiver() as receiver:
+            receiver.fails = lambda body: b'poison' in gzip.decompress(pyroscope_pb2.PushRequest.FromString(body).series[0].samples[0].raw_profile)
+            self.push_until(receiver.url('pyroscope'), '0 deleted before they were sent, 10 waiting, 10 of them set aside')
+            self.assertEqual(len(receiver.taken), 1)
+            self.assertEqual(len(re.findall(r'heap\.pb\.gz: set aside at .*, 1 parts of it settled: status 500', self.status())), 10)
+            receiver.fails = None
+            self.age(3600)
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assertEqual(len(receiver.taken), 2)
+            self.assert_arrived(receiver, ['heap'])
+
     def test_files_deleted_while_a_unit_waits_are_counted_one_by_one(self):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 31):
