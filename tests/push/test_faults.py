@@ -231,6 +231,20 @@ class Faults(Pushing):
             self.kill_and_start_again(rng, receiver, 12, '--repeat')
             self.assert_arrived(receiver)
 
+    def test_a_pusher_killed_before_the_answer_leaves_the_profile_in_doubt(self):
+        self.write(1)
+        with Receiver() as receiver:
+            receiver.plan = ['hang']
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.DEVNULL, env=self.environment())
+            self.wait_until(lambda: receiver.taken)
+            pusher.kill()
+            pusher.wait(60)
+            self.write(2)
+            said = self.push(receiver.url('pyroscope'), status=None)
+            self.assertRegex(said, r'0001\.heap\.pb\.gz: perhaps delivered to \S+ before the last pusher was killed, not sent again')
+            self.assertEqual(len(receiver.taken), 2)
+            self.assert_arrived(receiver, ['heap'])
+
     def test_a_journal_cut_at_any_byte_is_read(self):
         self.write_some(2)
         with Receiver() as receiver:
@@ -241,6 +255,7 @@ class Faults(Pushing):
             with open(path, 'rb') as f:
                 whole = f.read()
             sends = [m.end() for m in re.finditer(rb'send \d+\n', whole)]
+            self.assertEqual(len(sends), 4)
             for at in sorted({0, 1, 9, len(whole) - 1, *sends, *(n - 1 for n in sends), *random.Random(1).sample(range(len(whole)), 12)}):
                 with open(path, 'wb') as f:
                     f.write(whole[:at])
