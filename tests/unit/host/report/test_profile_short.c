@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "host/report/write_buffers.h"
 #include "support/consumers.h"
 
-enum { N = 3000, HEAVY = N / 2, HEAVY_OBJECTS = 1000000, AMPLE = 256 << 20, TAKEN_BYTES = 1 << 20 };
+enum { N = 3000, MANY = 150000, HEAVY = N / 2, HEAVY_OBJECTS = 1000000, AMPLE = 256 << 20, TAKEN_BYTES = 1 << 20 };
 
 static int64_t all_objects(void)
 {
@@ -161,12 +162,42 @@ static void windows_that_follow_each_other_are_all_short(void **state)
     dp_consumer_free(c);
 }
 
+/* Records for which the baseline has no entry, since there was no memory once: their sum has its own baseline. */
+static void records_without_an_entry_are_one_sum_in_each_window(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    for (unsigned i = 0; i < MANY; i++)
+        allocate(40000 + i, 2);
+    for (size_t n_bytes = 0; n_bytes < MANY * 16; n_bytes += 128 << 10) /* until a scan is reached, which cannot grow it */
+        if (write_with(c, n_bytes) == 0)
+            assert_int_equal(dp_consumer_abandon(c), 0);
+    write_and_commit(c);
+    sums_are(2 * MANY, 2 * MANY);
+    assert_true(overflow() && said.n_rows < MANY);
+    for (int64_t round = 1; round < 4; round++) {
+        for (unsigned i = 0; i < MANY; i++)
+            allocate(40000 + i, round);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(dp_consumer_write(c, 0, take, &taken, NULL), 0);
+            assert_int_equal(i ? dp_consumer_commit(c) : dp_consumer_abandon(c), 0);
+            read_taken(&taken, &said);
+            sums_are(round * MANY, (2 + round * (round + 1) / 2) * MANY);
+        }
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        release(40000 + i, 8);
+    write_and_commit(c);
+    sums_are(0, 0);
+    dp_consumer_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_rows_are_summed_up),
         cmocka_unit_test(rows_stay_in_order_where_memory_suffices_for_usual_ones),
         cmocka_unit_test(windows_that_follow_each_other_are_all_short),
+        cmocka_unit_test(records_without_an_entry_are_one_sum_in_each_window),
         cmocka_unit_test(what_was_summed_up_and_dropped_comes_again),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
