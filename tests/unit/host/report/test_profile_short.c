@@ -168,7 +168,8 @@ static void records_without_an_entry_are_one_sum_in_each_window(void **state)
     struct dp_consumer *c = new_consumer();
     for (unsigned i = 0; i < MANY; i++)
         allocate(40000 + i, 2);
-    for (size_t n_bytes = 0; n_bytes < MANY * 16; n_bytes += 128 << 10) /* until a scan is reached, which cannot grow it */
+    for (size_t n_bytes = 0; n_bytes < MANY * 16;
+         n_bytes += 128 << 10) /* until a scan is reached, which cannot grow it */
         if (write_with(c, n_bytes) == 0)
             assert_int_equal(dp_consumer_abandon(c), 0);
     write_and_commit(c);
