@@ -118,7 +118,7 @@ def agree(t, *locks):
 
 
 def rust_program(*options):
-    """Compiles the victim in Rust. None: there is no rustc in whose programs each parked thread waits on its own word."""
+    """Compiles the victim in Rust. Skips if there is no rustc in whose programs each parked thread waits on its own word."""
     version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
     if not version or int(version.split('.')[1]) < 70:
         skip('no rustc from 1.70 on')
@@ -142,7 +142,7 @@ def that_rust_names_its_locks_and_their_holders():
 
 
 def parking_lot_program():
-    """Builds the victim with parking_lot. None: there is no cargo of today, or it cannot reach its registry."""
+    """Builds the victim with parking_lot. Skips if there is no cargo of today, or it cannot reach its registry."""
     version = subprocess.run(['cargo', '--version'], capture_output=True, text=True).stdout if shutil.which('cargo') else ''
     if not version or int(version.split('.')[1]) < 70:
         skip('no cargo from 1.70 on')
