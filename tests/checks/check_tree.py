@@ -274,6 +274,12 @@ class Tree(unittest.TestCase):
         rows = text('README.md').split('| in `src` |')[1].split('\n\n')[0].split('\n')[2:]
         self.assertEqual(rooms, {room for row in rows for room in re.findall(r'`(\w+)`', row.split('|')[1])})
 
+    def test_unit_tests_stand_in_the_room_that_they_test(self):
+        rooms = {os.path.dirname(f).split('/', 1)[1] for f in FILES if re.match(r'(src|runtime_hooks)/.*/', f)}
+        found = {os.path.dirname(f)[len('tests/unit/'):] for f in FILES if re.match(r'tests/unit/.*/', f)}
+        self.assertGreater(len(found), 15)
+        self.assertEqual(found - rooms, set())
+
     def test_lists_of_kinds_agree_with_the_public_header(self):
         header = re.search(r'enum deltaprof_kind \{(.*?)\};', text('include/deltaprof/deltaprof.h'), re.S)[1]
         kinds = [name.lower() for name, _ in sorted(re.findall(r'DELTAPROF_(\w+) = (\d+)', header), key=lambda k: int(k[1]))]
