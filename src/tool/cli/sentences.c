@@ -333,8 +333,16 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
         dp_query_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
         dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
         if (to) {
-            snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
-                     place.name, delay, duration);
+            if (!strncmp(place.name, "[hand-over]", 11))
+                snprintf(to->text, sizeof to->text,
+                         "Threads waited %s while no thread held the lock, in %s of profiles: it changes hands often.",
+                         delay, duration);
+            else if (*place.name == '[')
+                snprintf(to->text, sizeof to->text,
+                         "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
+            else
+                snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
+                         place.name, delay, duration);
             to->amount = worst->value;
             to->is_time = true;
             to->stack = place.stack;

@@ -113,18 +113,44 @@ static int add_program(struct dp_strings *programs, const char *path, const stru
 }
 
 /* Adds the comments that begin with a digit: each counts a loss since the process began. */
-static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
+static int add_losses(struct dp_query *v, const struct dp_decode *d)
 {
-    if (!losses->offsets.n && dp_strings_add(losses, "", 0) == DP_STRINGS_NONE)
-        return -ENOMEM;
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
         const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        if (n_bytes && *text >= '0' && *text <= '9' && dp_strings_count(losses) <= MAX_LOSSES &&
-            dp_strings_add(losses, text, n_bytes) == DP_STRINGS_NONE)
+        size_t n_digits = 0;
+        int64_t number = 0;
+        for (; n_digits < n_bytes && text[n_digits] >= '0' && text[n_digits] <= '9'; n_digits++)
+            number = number < INT64_MAX / 20 ? 10 * number + text[n_digits] - '0' : number;
+        if (!n_digits || dp_strings_count(&v->lost) > MAX_LOSSES)
+            continue;
+        if (!v->lost.offsets.n && dp_strings_add(&v->lost, "", 0) == DP_STRINGS_NONE)
             return -ENOMEM;
+        uint32_t words = dp_strings_add(&v->lost, text + n_digits, n_bytes - n_digits);
+        while (words != DP_STRINGS_NONE && v->n_lost.n <= words) {
+            int64_t *to = dp_vec_push(&v->n_lost);
+            words = to ? words : DP_STRINGS_NONE;
+            if (to)
+                *to = 0;
+        }
+        if (words == DP_STRINGS_NONE)
+            return -ENOMEM;
+        dp_model_merge_sum(&v->n_lost.at[words], number);
     }
     return 0;
+}
+
+/* Writes each kind of loss once, with its sum. */
+static int sum_losses(struct dp_query *v)
+{
+    bool ok = dp_strings_add(&v->losses, "", 0) != DP_STRINGS_NONE;
+    for (uint32_t i = 1; i < dp_strings_count(&v->lost) && ok; i++) {
+        char *text = NULL;
+        int n = asprintf(&text, "%lld%s", (long long)v->n_lost.at[i], dp_strings_at(&v->lost, i));
+        ok = n >= 0 && dp_strings_add(&v->losses, text, (size_t)n) != DP_STRINGS_NONE;
+        free(text);
+    }
+    return ok ? 0 : -ENOMEM;
 }
 
 /* Returns how many bytes the process has allocated in all, from a comment of its file; -1: no such comment. */
@@ -214,7 +240,7 @@ static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, b
         err = add_program(&v->programs, v->paths.at[i], d);
     if (err || !(v->at_text || v->moments.is_whole || v->moments.is_newest.at[i]))
         return err;
-    err = add_losses(&v->losses, d);
+    err = add_losses(v, d);
     if (!err)
         add_allocated(v, d, all_tell);
     return err;
@@ -243,6 +269,10 @@ static int read_files(struct dp_query *v)
             status = status_of(add_opened(v, i, &source->decode, &all_tell, &error), v, i, own.is_quiet, &error);
     }
     dp_query_print_progress(v->verb, 1, 1);
+    if (!status && sum_losses(v)) {
+        dp_query_print_error(v->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
     if (!all_tell)
         v->allocated = 0;
     v->merge.goes_on = v->moments.n_ended < v->moments.n_processes;
@@ -330,6 +360,8 @@ int dp_query_restart(struct dp_query *v)
     dp_model_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
+    dp_strings_fini(&v->lost);
+    dp_vec_fini(&v->n_lost);
     dp_query_naming_frames_fini(&v->frames);
     v->frames = (struct dp_query_naming_frames){.model = NULL};
     v->merge = (struct dp_model_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
@@ -382,6 +414,8 @@ void dp_query_same_fini(struct dp_query *v)
     dp_model_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
+    dp_strings_fini(&v->lost);
+    dp_vec_fini(&v->n_lost);
     dp_query_naming_frames_fini(&v->frames);
     dp_vec_fini(&v->stack);
 }

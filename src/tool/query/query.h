@@ -56,7 +56,9 @@ struct dp_query {
     struct dp_query_source input; /* standard input, which is read once */
     struct dp_model_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */
-    struct dp_strings losses;   /* comments of files about losses; 0 is "" */
+    struct dp_strings losses;   /* "NUMBER WORDS" of losses, summed over processes; 0 is "" */
+    struct dp_strings lost;     /* WORDS; 0 is "" */
+    DP_VEC(int64_t) n_lost;     /* by lost: NUMBER */
     size_t type;
     bool is_fallback; /* nothing is in use: type is another one than usual */
     struct dp_query_naming_frames frames;
