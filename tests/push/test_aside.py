@@ -65,6 +65,16 @@ class Aside(Pushing):
         self.wait_until(done)
         return said
 
+    def test_a_reason_of_several_files_is_said_once(self):
+        for seq in range(1, 5):
+            self.write(seq)
+        poison = [self.read(os.path.join(self.dir, f'server.7.000{seq}.heap.pb.gz')) for seq in (2, 3)]
+        with Receiver() as receiver:
+            receiver.fails = lambda body: body in poison
+            self.push_until(receiver.url('pprof'), ' 2 waiting, 2 of them set aside')
+            line, named = self.status().splitlines()
+            self.assertRegex(named, r'\A  2 files, the first of them server\.7\.000[23]\.heap\.pb\.gz: set aside at %s, tried at %s: status 500: as planned\Z' % (UTC, UTC))
+
     def test_the_next_pusher_knows_what_is_set_aside_and_why(self):
         for seq in range(1, 4):
             self.write(seq)
@@ -97,7 +107,7 @@ class Aside(Pushing):
         poison = self.read(os.path.join(self.dir, 'server.7.0001.heap.pb.gz'))
         with Receiver() as receiver:
             receiver.fails = lambda body: True
-            self.push_until(receiver.url('pprof'), '  server.7.0001.heap.pb.gz: set aside at ')
+            self.push_until(receiver.url('pprof'), 'heap.pb.gz: set aside at ')
             receiver.fails = lambda body: body == poison
             self.age(86000)
             said = self.push(receiver.url('pprof'), '--wait', '10s', status=1)

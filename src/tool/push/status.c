@@ -47,6 +47,40 @@ static void print_aside(const struct dp_push_aside *aside)
     }
 }
 
+static size_t count_same(const struct dp_push_journal *j, size_t at, bool *is_first)
+{
+    size_t n = 0;
+    *is_first = true;
+    for (size_t i = 0; i < j->aside.n; i++) {
+        if (j->aside.at[i].unit.part || strcmp(j->aside.at[i].why, j->aside.at[at].why))
+            continue;
+        *is_first &= n > 0 || i == at;
+        n += j->aside.at[i].unit.n_files;
+    }
+    return n;
+}
+
+/* Says a reason once, with the number of its files, if several whole files have it. */
+static void print_asides(const struct dp_push_journal *j)
+{
+    for (size_t i = 0; i < j->aside.n; i++) {
+        const struct dp_push_aside *aside = &j->aside.at[i];
+        bool is_first;
+        size_t n = count_same(j, i, &is_first);
+        if (aside->unit.part || n < 2) {
+            print_aside(aside);
+        } else if (is_first) {
+            printf("  %zu files, the first of them ", n);
+            print_clean(strchr(dp_strings_at(&aside->unit.keys, 1), ' ') + 1);
+            print_time(": set aside at ", aside->unit.aside_ns);
+            print_time(", tried at ", aside->tried_ns);
+            printf(": ");
+            print_clean(aside->why);
+            putchar('\n');
+        }
+    }
+}
+
 static void print_journal(const char *dir, const struct dp_push_queue *q)
 {
     const struct dp_push_journal *j = &q->journal;
@@ -59,8 +93,7 @@ static void print_journal(const char *dir, const struct dp_push_queue *q)
            j->counts[DP_PUSH_GONE], q->n_pending, n_aside);
     if (j->n_broken)
         printf("  %zu lines of its journal %s are broken\n", j->n_broken, j->name);
-    for (size_t i = 0; i < j->aside.n; i++)
-        print_aside(&j->aside.at[i]);
+    print_asides(j);
 }
 
 static int show_journal(const char *dir, int dir_fd, const char *name)
