@@ -90,6 +90,21 @@ Not leaks:
             found = self.leaks(os.path.join(self.dir.name, verdict.replace(' ', '') + '.*'))
             self.assertEqual((found['verdict'], bool(found['needs'])), (verdict, verdict == 'cannot tell'))
 
+    def test_the_start_of_an_idle_process_is_no_leak(self):
+        """An interpreter imports its modules, in two ticks and the begin of a third one, and then waits, as the master of a server does."""
+        at_start = {1: (0, 170), 2: (170, 890), 3: (1060, 1040)}
+        imported = {1: (0, 0), 2: (28.4, 6.8), 3: (2.55, 7.8)}
+        parsed = {1: (15.7, 6.0), 2: (2.0, 5.5), 3: (0.5, 6.0)}
+        for t in range(1, 21):
+            begin, lasts = at_start.get(t, (2100 + 1000 * (t - 4), 1000))
+            rows = []
+            for name, values in ('<module>', imported), ('parse', parsed):
+                allocated, in_use = [int(x * 2**20) for x in values.get(t, (0, values[3][1]))]
+                rows.append(([name, 'main'], [allocated // 170, allocated, in_use // 140, in_use]))
+            self.file('a.1.%04d.heap.pb.gz' % t, gzip.compress(gzip.decompress(profile(rows, time_ns=10**18 + begin * 10**6, duration_ns=lasts * 10**6)) + number(12, RATE)))
+        found = self.leaks()
+        self.assertEqual((found['verdict'], found['leaks']), ('cannot tell', []))
+
     def test_idle_time_after_a_load_says_nothing(self):
         """Twenty ticks of load, then as many in which nothing is allocated."""
         def only_loaded(n):

@@ -23,6 +23,7 @@
 enum {
     TICKS_WANTED = 10, /* of work: with fewer, growth is not seen to end */
     TICKS_FEW = 20,
+    TICKS_LEAST = 3,     /* of work: with fewer, a leak is not told from what a program does when it starts */
     SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
 };
 #define DOUBT        0.08 /* confidence of a stack that may leak */
@@ -104,7 +105,7 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
-        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0;
+        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && n_ticks >= TICKS_LEAST;
         if (is_leak || e.confidence >= doubt || e.is_open) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;
