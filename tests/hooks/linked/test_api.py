@@ -203,7 +203,7 @@ def that_nothing_is_printed_where_stderr_is_no_terminal():
                           stderr=subprocess.PIPE,
                           stdout=subprocess.DEVNULL, env=environment(preload=False), timeout=60, text=True)
     assert done.returncode == 5 and done.stderr == '', done.stderr
-    done = subprocess.run([CLI, 'run', '-o', f'heap_rate=1,log=info,out={out}', '--', victim('process'), 'return'], text=True,
+    done = subprocess.run([CLI, 'run', '-o', f'heap_rate=1,cpu_rate=0,log=info,out={out}', '--', victim('process'), 'return'], text=True,
                           stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment(preload=False), timeout=60)
     assert re.search(r': 1 file in', done.stderr), done.stderr
 
