@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DP_PROFILE_SUFFIX   ".pb.gz"
+#define DP_PROFILE_SUFFIX    ".pb.gz"
 #define DP_PROFILE_NO_SAMPLE ".no-sample" /* why the last program had no sample: PROGRAM: TEXT */
-#define DP_PROFILE_NAME_MAX 192 /* bytes of a name that is made here, with its NUL */
+#define DP_PROFILE_NAME_MAX  192          /* bytes of a name that is made here, with its NUL */
 
 struct dp_profile_name {
     const char *program; /* in the path: behind its last slash */
