@@ -26,7 +26,7 @@ SECONDS = 700  # that a guest may take for the short choice
 SHORT = {
     'unit mem': [], 'unit vma': [], 'unit loader older glibc': [],
     'hooks exact': ['that_eight_threads_with_fork_and_dlopen_are_counted_exactly'],
-    'hooks locks': ['that_both_profiles_agree_to_the_nanosecond'],
+    'hooks locks': ['that_the_profiles_agree_to_the_nanosecond'],
     'hooks crash': ['that_a_stack_overflow_delivers', 'that_a_crash_while_threads_allocate_and_ticks_run_delivers'],
 }
 SHORT_TARGETS = ['deltaprof', 'deltaprof_preload', 'gzip', 'symbolize', 'lines', 'unwind', 'plugin', 'profile_pb2',
@@ -36,7 +36,7 @@ SHORT_TARGETS = ['deltaprof', 'deltaprof_preload', 'gzip', 'symbolize', 'lines',
 NOT_IN_ALL = {'unit symbolize', 'unit gate model'}
 HOOKS_IN_ALL = {'exact', 'maps', 'locks', 'waiting', 'crash', 'fork', 'exit', 'loader', 'process', 'static', 'python'}
 CASES_IN_ALL = {'hooks locks': [  # shares of holders depend on time, which is the emulator's
-    'that_both_profiles_agree_to_the_nanosecond', 'that_waits_count_however_they_end', 'that_every_primitive_works_and_is_labelled',
+    'that_the_profiles_agree_to_the_nanosecond', 'that_waits_count_however_they_end', 'that_every_primitive_works_and_is_labelled',
     'that_locks_may_be_destroyed_and_holders_may_end', 'that_a_tenure_ends_in_cond_wait', 'that_children_forked_under_contention_balance',
     'that_return_codes_are_the_same', 'that_rates_switch_the_kinds_off', 'that_sampled_releases_are_scaled_back']}
 

@@ -130,7 +130,7 @@ n_files, broken = 0, []
 def read_files(pid, sums):
     """Takes in the files that are there: the process's own into sums, the others' are checked."""
     global n_files
-    for kind in ('heap', 'mutex', 'block'):
+    for kind in ('heap', 'mutex', 'block', 'chain'):
         for path in reader.files(out, kind):
             try:
                 profile = check_profile.check(path)
