@@ -160,8 +160,8 @@ struct search {
 static void find_past_dlsym(void *ctx)
 {
     struct search *search = ctx;
-    search->found = search->version ? older_dlvsym(RTLD_NEXT, search->name, search->version, (void *)look_past_dlsym)
-                                    : older_dlsym(RTLD_NEXT, search->name, (void *)look_past_dlsym);
+    search->found = search->version ? older_dlvsym(RTLD_NEXT, search->name, search->version, (void *)find_past_dlsym)
+                                    : older_dlsym(RTLD_NEXT, search->name, (void *)find_past_dlsym);
 }
 
 static void *find_next(const char *name, const char *version, bool is_first)
