@@ -124,6 +124,7 @@ void dp_agent_init(const struct dp_config *conf, bool interposed)
     dp_store_relaxed(&agent.shares, !interposed || dp_agent_alone_has_main_exited());
     dp_store_relaxed(&agent.wanted, dp_agent_tick_has_sink() && conf->signal);
     dp_store_relaxed(&agent.interval_ns, -1);
+    dp_agent_spawn_init();
     set(conf);
     is_young();
     want_poll();

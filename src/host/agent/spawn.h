@@ -8,5 +8,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
+/* Measures the thread-local variables of the libraries that are loaded. Context: init. */
+void dp_agent_spawn_init(void);
+
 /* thread NULL: detached. Returns 0, or a negative errno. Context: where threads may be created. */
 int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);
