@@ -68,7 +68,8 @@ void dp_agent_files_note_no_sample(const struct dp_agent_files *files, const cha
     char path[sizeof files->dir + sizeof DP_PROFILE_NO_SAMPLE], line[DP_PROGRAM_TEXT + 256];
     dp_text_format(path, sizeof path, "%s/" DP_PROFILE_NO_SAMPLE, files->dir);
     size_t n = dp_text_format(line, sizeof line, "%s: %s\n", files->program, text);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    unlink(path); /* never writes into a file that is there: in a shared directory it may be anybody's */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
     if (write(fd, line, n) < 0)
