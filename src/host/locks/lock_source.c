@@ -191,7 +191,6 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
 const struct dp_kind_source dp_mutex_source = {
     .rules = &mutex_rules, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_block_source = {
-
     .rules = &block_rules, .prepare = block_prepare, .summary = block_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_chain_source = {
     .rules = &chain_rules, .summary = chain_summary, .tower = tower, FUNCTIONS};

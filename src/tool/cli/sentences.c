@@ -163,6 +163,21 @@ static void functions_fini(struct functions *f)
     dp_vec_fini(&f->at);
 }
 
+/* Sums a kind of profile by function. The query and the functions are to be ended also after an error. */
+static int read_kind(struct dp_cli_sentences *s, struct dp_query *v, const char *kind, const char *type,
+                     struct functions *f)
+{
+    int status = begin(v, s, type, DP_QUERY_AT_USUAL);
+    v->kind = kind;
+    if (!status)
+        status = dp_query_read(v, s->paths, s->n_paths);
+    if (!status && count(f, v, 1, true)) {
+        dp_query_print_error(s->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    return status;
+}
+
 /* ---- leaks ------------------------------------------------------------------------------------------------------ */
 
 static int find_leaks(struct dp_cli_sentences *s)
@@ -316,14 +331,7 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
         looked(s, "no lock that made others wait");
         return 0;
     }
-    int status = begin(&v, s, "delay", DP_QUERY_AT_USUAL);
-    v.kind = "mutex";
-    if (!status)
-        status = dp_query_read(&v, s->paths, s->n_paths);
-    if (!status && count(&f, &v, 1, true)) {
-        dp_query_print_error(s->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
+    int status = read_kind(s, &v, "mutex", "delay", &f);
     const struct function *worst = status ? NULL : largest(&f);
     double lasted = (double)v.merge.header.duration_ns;
     if (worst && worst->value >= WAITS_LEAST && (double)worst->value >= WAITS_SHARE * lasted &&
@@ -368,14 +376,7 @@ static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *pat
     int64_t total = 0;
     if (!has_kind(paths, "cpu"))
         return 0;
-    int status = begin(&v, s, "cpu", DP_QUERY_AT_USUAL);
-    v.kind = "cpu";
-    if (!status)
-        status = dp_query_read(&v, s->paths, s->n_paths);
-    if (!status && count(&f, &v, 1, true)) {
-        dp_query_print_error(s->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
+    int status = read_kind(s, &v, "cpu", "cpu", &f);
     for (uint32_t row = 0; row < v.merge.model.rows.n && !status; row++)
         dp_model_merge_sum(&total, dp_query_value(&v, row));
     const struct function *most = status ? NULL : largest(&f);
