@@ -5,6 +5,7 @@
 
 /* By kind of sentence, the state of the page that shows what it says. name: the function that it names. */
 const SENTENCE_VIEWS = {
+    stuck: () => ({kind: 'block', view: 'locks', ...WHOLE}),
     leak: name => ({kind: 'heap', type: HEAP_DEFAULT, mode: 'retained', view: 'flame', ...searchFor(name), ...WHOLE}),
     'leak-unknown': () => ({kind: 'heap', view: 'leaks', ...WHOLE}),
     held: () => ({kind: 'heap', view: 'rss', ...WHOLE}),
