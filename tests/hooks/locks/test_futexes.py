@@ -185,7 +185,9 @@ def that_abseil_names_its_locks_and_their_holders():
     for lock, function in (('mutex', 'holds_short(int)'), ('mutex', 'spins_short(int)'), ('rwlock', 'reads(int)'), ('once', 'wants_it_made(int)'),
                            ('cond', 'is_idle()'), ('cond', 'gives_up()'), ('cond', 'waits_for()'), ('cond', 'waits_for_the_end()')):
         assert seen(t, 'block', lock).get(function, 0) > 1e6, (lock, function, t)
-    assert not seen(t, 'block', 'futex') and not seen(t, 'block', 'park'), t
+    # Abseil counts the processors once. A thread that waits for that is in a function without a name, so rarely a futex is left.
+    unnamed = [stack for stack, labels in t['block'] if dict(labels)['lock'] in ('futex', 'park')]
+    assert all(any('base_internal::NumCPUs' in function for function in stack) for stack in unnamed), unnamed
 
 
 def that_top_leaves_out_what_only_locks_for_its_caller():
