@@ -114,7 +114,7 @@ class Browser:
         return [line['message'] for line in self.call('POST', self.session + '/se/log', {'type': 'browser'})]
 
     def requests(self):
-        """URLs that pages asked for since the last call, those inside the page itself left out."""
+        """URLs that pages asked for since the last call, those inside the page itself and of the browser's own pages left out."""
         events = [json.loads(line['message'])['message'] for line in self.call('POST', self.session + '/se/log', {'type': 'performance'})]
         urls = [e['params']['request']['url'] for e in events if e['method'] == 'Network.requestWillBeSent']
-        return [url for url in urls if not url.startswith(('data:', 'blob:', 'about:', 'chrome:'))]
+        return [url for url in urls if not url.startswith(('data:', 'blob:', 'about:', 'chrome:', 'chrome-untrusted:'))]
