@@ -64,8 +64,8 @@ def assert_process(r, loaded):
 
 
 def assert_thread(own_ns, ns):
-    # After its last look at its own clock a thread still ends.
-    assert own_ns <= ns <= own_ns + 2 * MS, (own_ns, ns)
+    # Before it names itself a thread may be looked at under its maker's name; after its last look at its own clock it still ends.
+    assert own_ns - MS <= ns <= own_ns + 5 * MS, (own_ns, ns)
 
 
 def that_each_thread_has_its_cpu_clock():
