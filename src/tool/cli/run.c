@@ -9,6 +9,7 @@
 #include "tool/cli/cli.h"
 #include "binary/warning.h"
 #include "tool/run/beside.h"
+#include "tool/run/conf_text.h"
 #include "tool/run/preload.h"
 #include "tool/run/program.h"
 #include "config/config.h"
@@ -33,76 +34,6 @@ static const char about[] =
     "Keys of -o and of DELTAPROF_CONF, with their defaults. Sizes take k M G, times ns us ms s m h; \\, is a comma.\n"
     "\n";
 
-/* A growing "a,b,c". */
-struct text {
-    char *bytes;
-    size_t n_bytes;
-};
-
-static int append(struct text *text, const char *words)
-{
-    if (!words || !*words)
-        return 0;
-    size_t n = strlen(words);
-    char *bytes = realloc(text->bytes, text->n_bytes + n + 2);
-    if (!bytes)
-        return -ENOMEM;
-    text->bytes = bytes;
-    if (text->n_bytes)
-        bytes[text->n_bytes++] = ',';
-    memcpy(bytes + text->n_bytes, words, n + 1);
-    text->n_bytes += n;
-    return 0;
-}
-
-/* Appends from to `to` with its commas escaped, and its % too when they are no pattern. */
-static char *escape(char *to, const char *from, bool is_pattern)
-{
-    for (; *from; from++) {
-        if (*from == ',')
-            *to++ = '\\';
-        else if (*from == '%' && !is_pattern)
-            *to++ = '%';
-        *to++ = *from;
-    }
-    *to = 0;
-    return to;
-}
-
-/* HEAD DIR/VALUE, HEAD being "KEY=". expands: the key knows % patterns. */
-static int append_absolute(struct text *conf, const char *head, const char *dir, const char *value, bool expands)
-{
-    char words[64 + 2 * PATH_MAX + 2 * DP_CONFIG_TEXT];
-    char *end = words + snprintf(words, 64, "%s", head);
-    end = escape(end, dir, !expands);
-    if (strcmp(value, ".")) {
-        *end++ = '/';
-        escape(end, value, true);
-    }
-    return append(conf, words);
-}
-
-static int make_absolute(struct text *text, const struct dp_config *conf)
-{
-    char dir[PATH_MAX];
-    if (!getcwd(dir, sizeof dir))
-        return 0; /* the working directory was removed: an absolute `out` still works */
-    int err = 0;
-    const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
-    if (*out && *out != '/')
-        err = append_absolute(text, "out=", dir, out, true);
-    const char *log = conf->log;
-    if (!err && *log != '/' && strchr(log, '/'))
-        err = append_absolute(text, "log=", dir, log, false);
-    if (!err && *conf->token && *conf->token != '/')
-        err = append_absolute(text, "token=", dir, conf->token, false);
-    if (!err && *conf->lock_names && *conf->lock_names != '/')
-        err = append_absolute(text, "lock_names=", dir, conf->lock_names, false);
-    if (!err && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
-        err = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
-    return err;
-}
-
 static bool is_key(const char *word)
 {
     const struct dp_config_key *key;
@@ -113,7 +44,7 @@ static bool is_key(const char *word)
 }
 
 /* Handles one -o. -EINVAL: the reason was printed. */
-static int option(struct text *text, const char *words)
+static int option(struct dp_run_text *text, const char *words)
 {
     struct dp_config conf;
     struct dp_config_error error;
@@ -125,11 +56,11 @@ static int option(struct text *text, const char *words)
             dp_query_print_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
         return -EINVAL;
     }
-    return append(text, words);
+    return dp_run_text_append(text, words);
 }
 
 /* The options up to COMMAND, whose index goes to *first. 0, -EINVAL (said), or -ENOMEM. */
-static int options(int argc, char **argv, struct text *text, int *first)
+static int options(int argc, char **argv, struct dp_run_text *text, int *first)
 {
     int i = 1, error = 0;
     for (; !error && i < argc && argv[i][0] == '-'; i++) {
@@ -217,7 +148,7 @@ int dp_cli_run(int argc, char **argv)
     static struct dp_config conf;
     char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
     struct dp_config_error error;
-    struct text text = {0};
+    struct dp_run_text text = {0};
     int first = 0, status = DP_EXIT_USAGE;
 
     if (dp_cli_help(argc, argv, about)) {
@@ -230,14 +161,14 @@ int dp_cli_run(int argc, char **argv)
         dp_query_print_error("run", "DELTAPROF_CONF: %s", error.line);
         return DP_EXIT_USAGE;
     }
-    int failed = append(&text, inherited);
+    int failed = dp_run_text_append(&text, inherited);
     if (!failed)
         failed = options(argc, argv, &text, &first);
     if (failed == -EINVAL)
         goto out;
     status = DP_LAUNCH_REFUSED;
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
-        failed = make_absolute(&text, &conf);
+        failed = dp_run_text_make_absolute(&text, &conf, !dp_config_given(&conf, "out") && !*conf.listen);
     if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
                     (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
         status = DP_EXIT_USAGE;
