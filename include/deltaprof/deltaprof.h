@@ -24,7 +24,8 @@ DELTAPROF_API const char *deltaprof_version(void);
 /*
  * Starts profiling. conf is "key=value,key=value" or NULL; DELTAPROF_CONF in the environment overrides it key by key.
  * -EALREADY: it is running (deltaprof_set changes a running one). -EINVAL: a bad key or value, named in one log line;
- * nothing is started. -ENOMEM: the tables could not be mapped.
+ * nothing is started. -ENOMEM: the tables could not be mapped. With start=off nothing is started either: the process
+ * waits for `deltaprof on PID`, and 0 is returned.
  */
 DELTAPROF_API int deltaprof_start(const char *conf);
 

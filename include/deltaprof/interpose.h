@@ -215,7 +215,8 @@ DELTAPROF_API void deltaprof_filter_mark(const void *start, size_t n_bytes);
 #define DELTAPROF_HOOKS_LOCKS  2u
 DELTAPROF_API void deltaprof_announce_hooks(unsigned sees);
 
-/* The key `python` of the configuration in force. -ENOTCONN: not started. Context: any thread, not a hook. */
+/* The key `python` of the configuration in force. -ENOTCONN: not started, and cannot be turned on from outside.
+ * Context: any thread, not a hook. */
 enum deltaprof_python { DELTAPROF_PYTHON_AUTO, DELTAPROF_PYTHON_FRAMES, DELTAPROF_PYTHON_OFF };
 DELTAPROF_API int deltaprof_python_wanted(void);
 

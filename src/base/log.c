@@ -81,6 +81,10 @@ void dp_log_init(const char *where)
         dp_text_format(log_path, sizeof log_path, "%s", where);
     dp_store_relaxed(&the_log.info, strcmp(where, "info") == 0);
     dp_store_relaxed(&the_log.where, strcmp(where, "none") == 0 ? TO_NONE : is_path ? TO_FILE : TO_STDERR);
+    if (own_table) { /* this thread does not see the host's fd 2, which was looked at before */
+        errno = saved;
+        return;
+    }
     bool has_stderr = fstat(STDERR_FILENO, &st) == 0, is_other = !same_file(STDERR_FILENO);
     dp_store_relaxed(&the_log.has_stderr, has_stderr);
     dp_store_relaxed(&the_log.dev, st.st_dev);

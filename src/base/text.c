@@ -207,6 +207,20 @@ void dp_text_time(char *out, size_t room, int64_t ns)
     put_unit(out, room, ns, times);
 }
 
+/* Years begin in March here, so that the leap day is the last one; eras of 400 years are alike. */
+void dp_text_utc(char *out, size_t room, int64_t wall_ns)
+{
+    int64_t seconds = wall_ns / 1000000000, days = seconds / 86400 + 719468, era = days / 146097;
+    unsigned of_day = (unsigned)(seconds % 86400), of_era = (unsigned)(days % 146097);
+    unsigned year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    unsigned of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned march_month = (5 * of_year + 2) / 153, day = of_year - (153 * march_month + 2) / 5 + 1;
+    unsigned month = march_month < 10 ? march_month + 3 : march_month - 9;
+    unsigned year = year_of_era + (unsigned)era * 400 + (month <= 2);
+    dp_text_format(out, room, "%04u-%02u-%02uT%02u:%02u:%02uZ", year, month, day, of_day / 3600, of_day / 60 % 60,
+                   of_day % 60);
+}
+
 size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, va_list args)
 {
     struct out o = {out, 0, room};

@@ -24,6 +24,9 @@ void dp_text_count(char *out, size_t room, int64_t n);
 void dp_text_size(char *out, size_t room, int64_t n_bytes);
 void dp_text_time(char *out, size_t room, int64_t ns);
 
+/* A time of CLOCK_REALTIME as 2026-11-27T13:50:08Z. */
+void dp_text_utc(char *out, size_t room, int64_t wall_ns);
+
 /*
  * Knows %s %d %u %x %ld %lu %zu %lld %llu %% and zero-padded widths (%04u). %m is the name of `error_m` (ENOSPC). Cuts
  * the text to room, which includes the NUL (room > 0). Returns the bytes before the NUL.

@@ -41,6 +41,7 @@ struct dp_config {
     enum dp_address address;
     enum dp_types types;
     bool signals;
+    bool start; /* false: the process is off until it is asked to profile */
     bool age;
     bool cmdline;
     bool thread;

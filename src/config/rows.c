@@ -71,6 +71,8 @@ static const struct dp_config_row rows[] = {
      DP_KEY_SWITCH, AT(mmap), 0, 0, 0, NULL},
     {{"inside", "on|off", "on", "record what a jemalloc or tcmalloc inside the executable allocates, by its own hooks"},
      DP_KEY_SWITCH, AT(inside), 0, 0, 0, NULL},
+    {{"start", "on|off", "on", "off = profile nothing until deltaprof on PID asks for it"},
+     DP_KEY_SWITCH, AT(start), 0, 0, 0, NULL},
     {{"exe", "GLOBS", "*", "profile only programs whose file name matches one of these globs, a|b*"},
      DP_KEY_GLOBS, AT(exe), 0, 0, 0, NULL},
     {{"signals", "on|off", "on under run and LD_PRELOAD, else off",

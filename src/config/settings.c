@@ -115,6 +115,35 @@ int dp_config_settings_make(struct dp_config *conf, const char *text, bool prelo
     return err || !conf->lock_names[0] ? err : read_lock_names(conf);
 }
 
+static bool is_relative(const char *path)
+{
+    return strchr(path, '/') && path[0] != '/';
+}
+
+int dp_config_settings_amend(struct dp_config *conf, const char *text, struct dp_config_error *error)
+{
+    struct dp_config amended = {.out = ""};
+    dp_config_copy(&amended, conf);
+    int err = dp_config_parse(&amended, text, error);
+    if (err == 0)
+        err = dp_config_check(&amended, error);
+    bool misses_out = (amended.out[0] && amended.out[0] != '/') || is_relative(amended.log) ||
+                      is_relative(amended.events) || (amended.token[0] && is_relative(amended.token));
+    if (err == 0 && misses_out) {
+        dp_text_format(error->line, sizeof error->line, "out, events, log and token need absolute paths here");
+        err = -EINVAL;
+    }
+    if (err == 0 && amended.events[0] && !amended.out[0]) {
+        dp_text_format(error->line, sizeof error->line, "events: needs out=DIR, where profiles are written");
+        err = -EINVAL;
+    }
+    if (err == 0 && strcmp(amended.lock_names, conf->lock_names) != 0)
+        err = dp_lock_kinds_read(amended.lock_names, error);
+    if (err == 0)
+        dp_config_copy(conf, &amended);
+    return err;
+}
+
 bool dp_config_by_run(void)
 {
     const char *text = secure_getenv("DELTAPROF_RUN");

@@ -57,7 +57,7 @@ WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
 # subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
 SUBJECTS = {
-    'base': 'beacon clock cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
+    'base': 'beacon clock control cpu_has elf epoch futex glob hash lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
             'text vdso vma',
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
@@ -71,7 +71,7 @@ SUBJECTS = {
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
     'host/report': 'baseline chain_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
-    'host/api': 'core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
+    'host/api': 'commands core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }
 # Numbers that look like a page, and are none: a part of the line, and what it is.
 NO_PAGES = {

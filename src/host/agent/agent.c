@@ -71,8 +71,10 @@ static struct {
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
+    bool (*_Atomic hear)(void); /* looks for commands; NULL: none can come */
     _Atomic bool shares;        /* shares the host's descriptor table */
     _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
+    _Atomic int32_t ended;      /* of the last agent that ended itself */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */
 } agent;
@@ -80,11 +82,17 @@ static struct dp_log_cause cause;
 
 uint8_t deltaprof_poll_wanted;
 
+DP_IN_CHILD static bool is_missing(void)
+{
+    return dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) &&
+           dp_load_relaxed(&agent.state) == NONE;
+}
+
+/* Where there is an agent, it looks for commands; else hooks do. */
 DP_IN_CHILD static void want_poll(void)
 {
-    bool wanted =
-        dp_load_relaxed(&agent.others) ||
-        (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE);
+    bool hears = dp_load_relaxed(&agent.hear) && dp_load_relaxed(&agent.state) == NONE;
+    bool wanted = hears || dp_load_relaxed(&agent.others) || is_missing();
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
     dp_thread_gate_keep_polling(wanted);
 }
@@ -93,6 +101,17 @@ void dp_agent_keep_polling(bool wanted)
 {
     dp_store_relaxed(&agent.others, wanted);
     want_poll();
+}
+
+void dp_agent_hear(bool (*fn)(void))
+{
+    dp_store_relaxed(&agent.hear, fn);
+    want_poll();
+}
+
+bool dp_agent_needs_poll(void)
+{
+    return dp_load_relaxed(&agent.others) || is_missing();
 }
 
 static void ring(void)
@@ -115,7 +134,7 @@ static void set(const struct dp_config *conf)
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
     dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
-    if (conf->stuck_ns || (dp_agent_tick_has_sink() && conf->interval_ns))
+    if (conf->stuck_ns || (dp_agent_tick_has_sink() && conf->interval_ns) || dp_load_relaxed(&agent.hear))
         dp_store_relaxed(&agent.wanted, true);
 }
 
@@ -209,6 +228,9 @@ static int64_t wake_at(void)
         next = dp_load_relaxed(&agent.alarm_ns);
     if (agent.cpu_ns < next)
         next = agent.cpu_ns;
+    int64_t hear = dp_load_relaxed(&agent.hear) ? dp_clock_ns() + LOOK_NS : INT64_MAX;
+    if (hear < next)
+        next = hear;
     if (!dp_load_relaxed(&agent.shares))
         return next;
     int64_t look = dp_clock_ns() + (dp_agent_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
@@ -230,6 +252,29 @@ static void write_profiles(void)
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
 }
 
+/* On a command. False: another thread starts or ends this one now; the command has been carried out. */
+static bool end_itself(void)
+{
+    if (!dp_lock_try(&agent.life))
+        return false;
+    pthread_detach(agent.thread);
+    dp_store_relaxed(&agent.ended, dp_load_relaxed(&agent.tid));
+    dp_store_relaxed(&agent.tid, 0);
+    dp_store_relaxed(&agent.state, NONE);
+    dp_futex_wake(&agent.served);
+    dp_agent_alone_thread_ends();
+    want_poll();
+    dp_lock_unlock(&agent.life);
+    return true;
+}
+
+/* Whether a command was that the profiler is to be off. */
+static bool hears_off(void)
+{
+    bool (*hear)(void) = dp_load_relaxed(&agent.hear);
+    return hear && hear();
+}
+
 static void *run(void *unused)
 {
     dp_thread_mark_own();
@@ -238,6 +283,7 @@ static void *run(void *unused)
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
     agent.cpu_ns = 0;
+    bool is_off = false;
     dp_agent_signals_hear_crashes();
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
@@ -247,6 +293,9 @@ static void *run(void *unused)
             dp_futex_wake(&agent.quit);
             return unused;
         }
+        is_off = hears_off() || (is_off && !dp_load_relaxed(&agent.wanted));
+        if (is_off && end_itself())
+            return unused;
         look_for_alarms();
         if (agent.cpu_ns == INT64_MAX || dp_clock_ns() >= agent.cpu_ns)
             agent.cpu_ns = dp_cpu_look();
@@ -337,8 +386,11 @@ static void wait_until_gone(int32_t tid, int64_t deadline_ns)
 
 bool dp_agent_quiesce(int64_t deadline_ns)
 {
-    if (!dp_agent_is_running())
+    if (!dp_agent_is_running()) {
+        if (dp_load_relaxed(&agent.ended))
+            wait_until_gone(dp_load_relaxed(&agent.ended), deadline_ns);
         return true;
+    }
     if (dp_agent_is_self() || !dp_lock_lock_until(&agent.life, deadline_ns))
         return false;
     int saved = errno;
@@ -390,6 +442,7 @@ DP_IN_CHILD void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
+    dp_store_relaxed(&agent.ended, 0);
     dp_agent_peaks_fork_child();
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);

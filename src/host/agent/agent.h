@@ -25,6 +25,14 @@ bool dp_agent_may_poll(void);
 /* Makes dp_agent_may_poll false for the next second. */
 void dp_agent_poll_later(void);
 
+/*
+ * From now on fn looks for commands from outside: the agent calls it some times a second, and ends itself if fn returns
+ * true. Where there is no agent, deltaprof_poll is wanted for that. NULL: no more.
+ */
+void dp_agent_hear(bool (*fn)(void));
+/* Whether the library needs a thread that it does not have. */
+bool dp_agent_needs_poll(void);
+
 /* wanted: the endpoint's thread has to be created too, so polling continues. */
 void dp_agent_keep_polling(bool wanted);
 

@@ -39,6 +39,11 @@ void dp_agent_spawn_init(void)
     dp_store_relaxed(&variables_bytes, n_bytes);
 }
 
+size_t dp_agent_spawn_bytes(size_t stack_bytes)
+{
+    return dp_page_ceil(stack_bytes + dp_load_relaxed(&variables_bytes));
+}
+
 int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
@@ -49,7 +54,7 @@ int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), 
         return -err;
     if (!thread)
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    stack_bytes = dp_page_ceil(stack_bytes + dp_load_relaxed(&variables_bytes));
+    stack_bytes = dp_agent_spawn_bytes(stack_bytes);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = EINVAL;

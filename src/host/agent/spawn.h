@@ -11,5 +11,8 @@
 /* Measures the thread-local variables of the libraries that are loaded. Context: init. */
 void dp_agent_spawn_init(void);
 
+/* A stack of that size, and room for the thread-local variables above it; whole pages. */
+size_t dp_agent_spawn_bytes(size_t stack_bytes);
+
 /* thread NULL: detached. Returns 0, or a negative errno. Context: where threads may be created. */
 int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);

@@ -17,6 +17,7 @@
 #include "host/api/core.h"
 
 #include "base/beacon.h"
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -52,6 +53,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define FORK_WAIT_NS 100000000
+
 struct dp_core dp_core;
 DP_LARGE struct dp_config dp_core_conf;
 
@@ -79,8 +82,16 @@ static void learn_for_children(void)
     deltaprof_guard_exit(kept);
 }
 
+/*
+ * Where commands may come, another thread may be setting up the tables, and the child would get half of them. So fork
+ * waits for it, for a moment: this thread may hold what the other one waits for.
+ */
 static void fork_prepare(void)
 {
+    if (dp_commands_are_heard() && dp_lock_lock_until(&dp_core.lock, dp_clock_ns() + FORK_WAIT_NS))
+        dp_core.is_forking = true;
+    if (!dp_core.initialized)
+        return;
     learn_for_children();
     dp_report_fork_prepare();
     dp_record_fork_prepare();
@@ -88,25 +99,42 @@ static void fork_prepare(void)
 
 static void fork_parent(void)
 {
-    dp_record_fork_parent();
+    if (dp_core.initialized)
+        dp_record_fork_parent();
+    if (dp_core.is_forking && dp_lock_is_mine(&dp_core.lock)) {
+        dp_core.is_forking = false;
+        dp_lock_unlock(&dp_core.lock);
+    }
 }
 
 DP_IN_CHILD static void fork_child(void)
 {
     dp_process_note();
-    dp_record_fork_child();
-    dp_cpu_fork_child();
-    dp_report_fork_child();
-    dp_agent_tick_fork_child();
-    dp_http_endpoint_fork_child();
-    dp_http_listen_fork_child();
-    dp_agent_alone_fork_child();
-    dp_agent_fork_child();
-    dp_agent_exit_fork_child();
-    dp_agent_signals_fork_child();
+    dp_commands_fork_child();
+    if (dp_core.initialized) {
+        dp_record_fork_child();
+        dp_cpu_fork_child();
+        dp_report_fork_child();
+        dp_agent_tick_fork_child();
+        dp_http_endpoint_fork_child();
+        dp_http_listen_fork_child();
+        dp_agent_alone_fork_child();
+        dp_agent_fork_child();
+        dp_agent_exit_fork_child();
+        dp_agent_signals_fork_child();
+    }
     dp_log_fork_child();
     dp_store_relaxed(&dp_core.paused, false);
+    dp_core.is_forking = false;
     dp_lock_reset(&dp_core.lock);
+}
+
+int dp_core_watch_forks(void)
+{
+    int err = dp_core.watches_forks ? 0 : -pthread_atfork(fork_prepare, fork_parent, fork_child);
+    if (err == 0)
+        dp_core.watches_forks = true;
+    return err;
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
@@ -123,7 +151,7 @@ static int init_once(const struct dp_config *conf)
     if (err == 0)
         err = dp_report_init(conf);
     if (err == 0)
-        err = -pthread_atfork(fork_prepare, fork_parent, fork_child);
+        err = dp_core_watch_forks();
     if (err == 0)
         dp_symbols_loader_sync();
     dp_core.initialized = err == 0;
@@ -203,11 +231,16 @@ static int start_from(const char *text, bool preloaded)
     int err = -EALREADY;
     if (dp_load_relaxed(&dp_core.state) != DP_CORE_RUNNING) {
         err = dp_config_settings_make(&conf, text, preloaded);
-        if (err == 0)
+        bool is_off = err == 0 && !conf.start;
+        if (is_off)
+            dp_commands_begin(&conf);
+        else if (err == 0)
             err = start(&conf, preloaded);
         if (err == 0) {
+            dp_core.alone = preloaded;
             dp_config_copy(&dp_core_conf, &conf);
-            dp_store_relaxed(&dp_core.state, DP_CORE_RUNNING);
+            if (!is_off)
+                dp_store_relaxed(&dp_core.state, DP_CORE_RUNNING);
         }
     }
     dp_lock_unlock(&dp_core.lock);
@@ -236,6 +269,31 @@ static void watch_exit(void)
     int64_t kept = deltaprof_guard_enter();
     __cxa_atexit(before_handlers, NULL, NULL);
     deltaprof_guard_exit(kept);
+}
+
+int dp_core_turn_on(const char *keys, struct dp_config_error *error)
+{
+    static DP_LARGE struct dp_config conf; /* under the lock */
+    dp_lock_lock(&dp_core.lock);
+    int err = -EALREADY;
+    if (dp_load_relaxed(&dp_core.state) != DP_CORE_RUNNING) {
+        dp_config_copy(&conf, &dp_core_conf);
+        err = dp_config_settings_amend(&conf, keys, error);
+        if (err == 0 && !dp_process_matches(conf.exe))
+            err = 1;
+        if (err == 0)
+            err = start(&conf, dp_core.alone);
+        if (err == 0) {
+            dp_config_copy(&dp_core_conf, &conf);
+            if (!dp_report_on_since())
+                dp_report_set_on_since(dp_clock_wall_ns());
+            dp_store_relaxed(&dp_core.state, DP_CORE_RUNNING);
+        }
+    }
+    dp_lock_unlock(&dp_core.lock);
+    if (err == 0)
+        watch_exit();
+    return err;
 }
 
 int deltaprof_start(const char *conf)
@@ -275,9 +333,11 @@ int deltaprof_start_preloaded(void)
     return err;
 }
 
+/* Its hooks must be installed before main, so they are where the profiler may be turned on later, too. */
 int deltaprof_python_wanted(void)
 {
-    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? (int)dp_core_conf.python : -ENOTCONN;
+    bool may_run = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING || dp_commands_are_heard();
+    return may_run ? (int)dp_core_conf.python : -ENOTCONN;
 }
 
 bool deltaprof_inside_wanted(void)

@@ -19,6 +19,7 @@
  */
 #include "host/heap/heap.h"
 
+#include "base/clock.h"
 #include "host/table/event_ring.h"
 #include "host/thread/gate.h"
 #include "host/table/labels.h"
@@ -33,17 +34,39 @@
 
 #include <deltaprof/heap.h>
 
-#define REARM_BYTES ((int64_t)1 << 20) /* while the profiler is off: bytes between two checks whether it is on */
+#define REARM_BYTES ((int64_t)1 << 20)  /* while the profiler is off: bytes between two checks whether it is on */
+#define REARM_LEAST (REARM_BYTES / 256) /* the same in a process that listens for commands and allocates little */
+#define REARM_NS    40000000            /* such a process checks about that often */
 
 static _Atomic int64_t heap_rate; /* 0: off */
+static _Atomic bool hears;
+static _Atomic int64_t rearmed_ns; /* when a thread of such a process last checked; a number, so relaxed */
 
 /* ---- the thread's countdown ---- */
+
+/*
+ * The distance to the next check: from 4 KiB, which any activity allocates soon, to 1 MiB, which costs nothing. It
+ * grows if the last check of any thread was a moment ago, and shrinks if it was long ago.
+ */
+static int64_t rearm_bytes(const struct dp_thread *thread)
+{
+    if (!dp_load_relaxed(&hears))
+        return REARM_BYTES;
+    int64_t now_ns = dp_clock_coarse_ns(), since_ns = now_ns - dp_load_relaxed(&rearmed_ns);
+    int64_t bytes = thread->armed && !thread->rate ? thread->drawn : 0;
+    dp_store_relaxed(&rearmed_ns, now_ns);
+    if (since_ns < REARM_NS / 4)
+        bytes *= 4;
+    else if (since_ns > REARM_NS)
+        bytes /= 4;
+    return bytes < REARM_LEAST ? REARM_LEAST : bytes > REARM_BYTES ? REARM_BYTES : bytes;
+}
 
 static int64_t draw(struct dp_thread *thread)
 {
     int64_t rate = dp_record_is_ready() ? dp_load_relaxed(&heap_rate) : 0;
+    thread->drawn = 1 + (rate ? dp_thread_sample_distance(&thread->random, rate) : rearm_bytes(thread));
     thread->rate = rate;
-    thread->drawn = 1 + (rate ? dp_thread_sample_distance(&thread->random, rate) : REARM_BYTES);
     thread->armed = 1;
     return thread->drawn;
 }
@@ -342,6 +365,11 @@ void dp_heap_tune(int64_t rate)
         dp_heap_live_blocks_raise_density();
     dp_thread_gate_tune_heap(rate);
     dp_store_relaxed(&heap_rate, rate);
+}
+
+void dp_heap_hear(bool wanted)
+{
+    dp_store_relaxed(&hears, wanted);
 }
 
 int64_t dp_heap_rate(void)

@@ -5,11 +5,15 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Sets the mean bytes between samples, from the next drawn distance on; 0: no new samples. Any thread. */
 void dp_heap_tune(int64_t rate);
 int64_t dp_heap_rate(void);
+
+/* wanted: while no samples are wanted, a thread's sampled path is reached every few milliseconds, if it allocates. */
+void dp_heap_hear(bool wanted);
 
 /*
  * Makes the calling thread draw a new distance at its next event, so that changed rates apply at once. Not under the

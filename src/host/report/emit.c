@@ -17,6 +17,7 @@
 #include "profile/comments.h"
 #include "host/report/fold.h"
 #include "host/report/profile.h"
+#include "host/report/settings.h"
 #include "host/table/heaps.h"
 #include "host/table/record.h"
 
@@ -127,6 +128,15 @@ static void seconds_comment(struct dp_encode *encode, int64_t covered_ns, int64_
     dp_encode_comment(encode, line);
 }
 
+/* Blocks that are older are not in the profile. The time is in UTC. */
+static void since_comment(struct dp_encode *encode, int64_t wall_ns)
+{
+    char line[160], time[32];
+    dp_text_utc(time, sizeof time, wall_ns);
+    dp_text_format(line, sizeof line, "on since %s: what was allocated or locked before is not in it", time);
+    dp_encode_comment(encode, line);
+}
+
 static void stuck_comment(struct dp_encode *encode, const struct dp_emission *e)
 {
     char line[sizeof e->stuck + 64];
@@ -172,6 +182,8 @@ static void comments(const struct pass *p)
         dp_encode_comment(p->encode, kind->title);
     if (p->emission->summary[0])
         dp_encode_comment(p->encode, p->emission->summary);
+    if (dp_report_on_since())
+        since_comment(p->encode, dp_report_on_since());
     if (p->emission->covered_ns)
         seconds_comment(p->encode, p->emission->covered_ns, p->emission->duration_ns);
     dp_encode_comment(p->encode, DP_COMMENT_VERSION DELTAPROF_VERSION);

@@ -34,6 +34,18 @@ struct dp_window_edge dp_report_now(void)
     return now;
 }
 
+static _Atomic int64_t on_since; /* relaxed: a number */
+
+void dp_report_set_on_since(int64_t wall_ns)
+{
+    dp_store_relaxed(&on_since, wall_ns);
+}
+
+int64_t dp_report_on_since(void)
+{
+    return dp_load_relaxed(&on_since);
+}
+
 struct dp_window_edge dp_report_origin(void)
 {
     return origin;

@@ -28,6 +28,9 @@ void dp_report_settings_unlock(void);
 /* The time now; and the begin of the first window: the start, or the fork. Zero: not started. */
 struct dp_window_edge dp_report_now(void);
 struct dp_window_edge dp_report_origin(void);
+/* When a command first turned the profiler on, in a process that began without it; 0: none did. Any thread. */
+void dp_report_set_on_since(int64_t wall_ns);
+int64_t dp_report_on_since(void);
 /* The size of a thread's stack by default. */
 size_t dp_report_stack_bytes(void);
 

@@ -57,8 +57,8 @@ enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY, LEAF = DELTAPROF_GATE_L
 
 static struct deltaprof_gate no_gate;
 static DP_LARGE _Atomic uint8_t pages[DELTAPROF_GATE_PAGES];
-static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
-static _Atomic bool is_settled;           /* relaxed: it is set before any event is recorded */
+static _Atomic uint32_t leaf;   /* LEAF, if the allocator enters no hook */
+static _Atomic bool is_settled; /* relaxed: it is set before any event is recorded */
 struct deltaprof_gate *_Atomic dp_thread_gate = &no_gate;
 _Atomic uint32_t dp_thread_gate_heap;
 
@@ -119,12 +119,19 @@ void dp_thread_gate_mark(uintptr_t start, size_t n_bytes)
         dp_store_relaxed(&pages[at / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES], MANY);
 }
 
-static void want(uint32_t *word, uint32_t why, bool wanted)
+DP_IN_CHILD static void want(uint32_t *word, uint32_t why, bool wanted)
 {
     if (wanted)
         (void)dp_or_acq_rel((_Atomic uint32_t *)word, why);
     else
         (void)dp_and_release((_Atomic uint32_t *)word, ~why);
+}
+
+/* LEAF is set exactly while something else than EVERY is. In between a hook guards the thread in vain. */
+DP_IN_CHILD static void set_leaf(struct deltaprof_gate *gate)
+{
+    uint32_t why = dp_load_relaxed((_Atomic uint32_t *)&gate->heap_on) & (RATE | POLL);
+    want(&gate->heap_on, dp_load_relaxed(&leaf), why != 0);
 }
 
 void dp_thread_gate_settle(void)
@@ -140,7 +147,8 @@ void dp_thread_gate_tune_heap(int64_t rate)
         dp_store_release((const uint8_t *_Atomic *)&gate->pages, NULL); /* [GATE] */
     }
     want(&gate->heap_on, EVERY, rate == 1);
-    want(&gate->heap_on, dp_load_relaxed(&at_a_rate), rate != 0);
+    want(&gate->heap_on, RATE, rate != 0);
+    set_leaf(gate);
 }
 
 void dp_thread_gate_tune_locks(bool on)
@@ -150,7 +158,9 @@ void dp_thread_gate_tune_locks(bool on)
 
 DP_IN_CHILD void dp_thread_gate_keep_polling(bool wanted)
 {
-    want(&dp_load_relaxed(&dp_thread_gate)->heap_on, POLL, wanted);
+    struct deltaprof_gate *gate = dp_load_relaxed(&dp_thread_gate);
+    want(&gate->heap_on, POLL, wanted);
+    set_leaf(gate);
 }
 
 static intptr_t countdown_offset(void)
@@ -177,8 +187,9 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
         return;
     }
     if (allocator & DELTAPROF_IS_LEAF)
-        dp_store_relaxed(&at_a_rate, RATE | LEAF);
+        dp_store_relaxed(&leaf, LEAF);
     want(&gate->heap_on, no_gate.heap_on, no_gate.heap_on);
+    set_leaf(gate);
     want(&gate->locks_on, no_gate.locks_on, no_gate.locks_on);
     dp_store_relaxed((const uint8_t *_Atomic *)&gate->pages, (const uint8_t *)pages);
     if (allocator & DELTAPROF_GIVES_PAGES)

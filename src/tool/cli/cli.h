@@ -15,6 +15,9 @@ struct dp_cli_verb {
 };
 
 int dp_cli_run(int argc, char **argv);
+int dp_cli_on(int argc, char **argv);
+int dp_cli_off(int argc, char **argv);
+int dp_cli_set(int argc, char **argv);
 int dp_cli_summary(int argc, char **argv);
 int dp_cli_top(int argc, char **argv);
 int dp_cli_tree(int argc, char **argv);

@@ -10,7 +10,12 @@
 #include <unistd.h>
 
 static const struct dp_cli_verb verbs[] = {
-    {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
+    {"run", "[-o KEY=VALUE[,...]]... [--dormant] [--] COMMAND [ARG...]", "run a program with the profiler in it",
+     dp_cli_run},
+    {"on", "PID [-o KEY=VALUE[,...]]... [--wait TIME]", "turn the profiler on in a process of run --dormant",
+     dp_cli_on},
+    {"off", "PID [--wait TIME]", "turn it off again", dp_cli_off},
+    {"set", "PID KEY=VALUE[,...] [--wait TIME]", "change rates and interval while it is on", dp_cli_set},
     {"summary", "[--json] PATH... | PID", "say what matters most in profiles; deltaprof PATH is the same",
      dp_cli_summary},
     {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show the functions with the largest values", dp_cli_top},

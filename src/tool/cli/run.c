@@ -28,6 +28,8 @@ static const char about[] =
     "excludes them. Profiles are written as out/PROGRAM.PID.SEQ.KIND.pb.gz. Without out=, they are written to the\n"
     "current directory, or, with listen= but without events=, not at all.\n"
     "\n"
+    "  --dormant    profile nothing until deltaprof on PID asks for it: the same as -o start=off\n"
+    "\n"
     "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
     "loaded into it; 2 if an option is wrong.\n"
     "\n"
@@ -67,6 +69,10 @@ static int options(int argc, char **argv, struct dp_run_text *text, int *first)
         if (!strcmp(argv[i], "--")) {
             i++;
             break;
+        }
+        if (!strcmp(argv[i], "--dormant")) {
+            error = dp_run_text_append(text, "start=off");
+            continue;
         }
         if (strncmp(argv[i], "-o", 2)) {
             dp_query_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
