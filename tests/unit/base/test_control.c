@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* The mapping of the control file: words and slots are compared and copied, and a truncated file is an error. */
+#include "base/control.h"
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PID = 4711 };
+
+/* A file with a layout. */
+static int new_file(void)
+{
+    int fd = memfd_create("control", 0);
+    assert_true(fd >= 0);
+    assert_int_equal(dp_control_verify(fd, geteuid()), -EPERM); /* others may read a memfd */
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(dp_control_verify(fd, geteuid()), -EPROTO);
+    assert_int_equal(dp_control_fill(fd), 0);
+    assert_int_equal(dp_control_verify(fd, geteuid()), 0);
+    assert_int_equal(dp_control_verify(fd, geteuid() + 1), -EPERM);
+    return fd;
+}
+
+static void change_word(int fd, pid_t pid, uint32_t word)
+{
+    assert_int_equal(pwrite(fd, &word, sizeof word, (off_t)dp_control_word_at(pid)), sizeof word);
+}
+
+static void only_the_word_of_the_pid_counts(void **state)
+{
+    int fd = new_file();
+    struct dp_control_file *file = dp_control_map(fd);
+    assert_non_null(file);
+    assert_false(dp_control_is_changed(file, PID, 0));
+    change_word(fd, PID + 1, 5);
+    assert_false(dp_control_is_changed(file, PID, 0));
+    change_word(fd, PID, 7);
+    assert_true(dp_control_is_changed(file, PID, 0));
+    assert_false(dp_control_is_changed(file, PID, 7));
+    assert_int_equal(dp_control_word(file, PID, 0), 7);
+    assert_false(dp_control_is_changed(file, PID + DP_CONTROL_WORDS, 7)); /* it has the same word */
+    munmap(file, sizeof *file);
+    close(fd);
+}
+
+static void a_truncated_file_is_no_signal(void **state)
+{
+    int fd = new_file();
+    struct dp_control_file *file = dp_control_map(fd);
+    struct dp_control_slot slot = {.pid = PID};
+    change_word(fd, PID, 7);
+    assert_int_equal(dp_control_copy(&file->slots[3], &slot, sizeof slot), 0);
+    slot.pid = 0;
+    assert_int_equal(dp_control_copy(&slot, &file->slots[3], sizeof slot), 0);
+    assert_int_equal(slot.pid, PID);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_false(dp_control_is_changed(file, PID, 0));
+    assert_int_equal(dp_control_word(file, PID, 3), 3);
+    assert_int_equal(dp_control_copy(&slot, &file->slots[3], sizeof slot), -EFAULT);
+    assert_int_equal(dp_control_copy(&file->slots[3], &slot, sizeof slot), -EFAULT);
+    assert_int_equal(dp_control_fill(fd), 0);
+    assert_int_equal(dp_control_copy(&slot, &file->slots[3], sizeof slot), 0);
+    assert_int_equal(slot.pid, 0);
+    munmap(file, sizeof *file);
+    close(fd);
+}
+
+static void the_fingerprint_covers_all_of_a_command(void **state)
+{
+    struct dp_control_slot slot = {.pid = PID, .seq = 1, .start = 99};
+    strcpy(slot.command, "on heap_rate=1");
+    uint64_t check = dp_control_check(&slot);
+    for (size_t i = 0; i < offsetof(struct dp_control_slot, check); i++) {
+        ((char *)&slot)[i] ^= 1;
+        assert_true(dp_control_check(&slot) != check);
+        ((char *)&slot)[i] ^= 1;
+    }
+    slot.answered = 1;
+    assert_true(dp_control_check(&slot) == check);
+}
+
+static void the_directory_is_on_a_tmpfs(void **state)
+{
+    char path[512];
+    setenv("XDG_RUNTIME_DIR", "/proc", 1);
+    int err = dp_control_directory(geteuid(), path, sizeof path);
+    assert_true(err == -ENOTSUP || strncmp(path, "/dev/shm/deltaprof-", 19) == 0);
+}
+
+static void times_are_told_in_utc(void **state)
+{
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } rows[] = {{0, "1970-01-01T00:00:00Z"},          {951782399, "2000-02-28T23:59:59Z"},
+                {951782400, "2000-02-29T00:00:00Z"},  {951868800, "2000-03-01T00:00:00Z"},
+                {1764251408, "2025-11-27T13:50:08Z"}, {4107542399, "2100-02-28T23:59:59Z"},
+                {4107542400, "2100-03-01T00:00:00Z"}, {1735689599, "2024-12-31T23:59:59Z"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        dp_text_utc(text, sizeof text, rows[i].seconds * 1000000000 + 999999999);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_word_of_the_pid_counts),
+        cmocka_unit_test(a_truncated_file_is_no_signal),
+        cmocka_unit_test(the_fingerprint_covers_all_of_a_command),
+        cmocka_unit_test(the_directory_is_on_a_tmpfs),
+        cmocka_unit_test(times_are_told_in_utc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
