@@ -255,6 +255,21 @@ void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes)
     return p;
 }
 
+void *dp_mem_table_shared(size_t n_bytes, size_t most_bytes)
+{
+    size_t size = dp_page_ceil(most_bytes);
+    void *p = NULL;
+    if (size < most_bytes || charge(dp_page_ceil(n_bytes)))
+        return NULL;
+    if (size <= reserved.left) {
+        reserved.left -= size;
+        p = reserved.at + reserved.left;
+    } else if (!(p = dp_mem_map_unused(most_bytes))) {
+        dp_mem_uncharge(n_bytes);
+    }
+    return p;
+}
+
 bool dp_mem_charge_spare(size_t n_bytes)
 {
     size_t size = dp_page_ceil(n_bytes), most = dp_load_relaxed(&cap) / 10 * 7, now = dp_load_relaxed(&used);

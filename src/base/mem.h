@@ -68,6 +68,10 @@ void *dp_mem_table(size_t n_bytes);
 
 /* A table that may grow: address space for most_bytes, of which n_bytes are charged now. Context: init, one thread. */
 void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes);
+/*
+ * The same from the end of the reservation: each lies directly before the last one.
+ */
+void *dp_mem_table_shared(size_t n_bytes, size_t most_bytes);
 /* Charges n_bytes more of a growing table, if three tenths of the cap are still free afterwards: reports need those.
  * False: there is not as much to spare. uncharge takes it back. */
 bool dp_mem_charge_spare(size_t n_bytes);

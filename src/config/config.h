@@ -58,6 +58,7 @@ struct dp_config {
     char token[DP_CONFIG_TEXT];
     char push[DP_CONFIG_TEXT];       /* "" none */
     char lock_names[DP_CONFIG_TEXT]; /* "" none */
+    char tables[DP_CONFIG_TEXT];     /* "" private memory */
 };
 
 /* What was wrong, as one line without newline: names the word and what is allowed. */

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "config/lock_kinds.h"
+#include "profile/table_place.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -67,6 +68,8 @@ static int make_absolute(struct dp_config *conf)
         err = absolute(conf->token, false);
     if (err == 0)
         err = absolute(conf->lock_names, false);
+    if (err == 0)
+        err = absolute(conf->tables, false);
     if (err == 0 && strchr(conf->events, '/'))
         err = absolute(conf->events, true);
     if (err == 0 && strchr(conf->log, '/'))
@@ -74,9 +77,10 @@ static int make_absolute(struct dp_config *conf)
     if (err) {
         dp_log_init("stderr");
         errno = -err;
-        dp_log(DP_LOG_ERROR, "cannot find the working directory, which out, events, log, token or lock_names needs: "
-                             "%m; nothing is profiled, the "
-                             "program continues");
+        dp_log(DP_LOG_ERROR,
+               "cannot find the working directory, which out, events, log, tables, token or lock_names needs: "
+               "%m; nothing is profiled, the "
+               "program continues");
     }
     return err;
 }
@@ -101,6 +105,8 @@ int dp_config_settings_make(struct dp_config *conf, const char *text, bool prelo
         return 1;
     if (preloaded && !dp_config_given(conf, "out") && (!conf->listen[0] || conf->events[0]))
         strcpy(conf->out, ".");
+    if (preloaded && !dp_config_given(conf, "tables"))
+        dp_tables_place_default(conf->tables, sizeof conf->tables);
     if (preloaded && !dp_config_given(conf, "signals"))
         conf->signals = true;
     if (preloaded && !dp_config_given(conf, "cpu_rate") && secure_getenv("DELTAPROF_RUN"))

@@ -89,6 +89,7 @@ POINTERS = {
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
     r'dp_record_fork_\w+|record\.c:\w+': ['dp_heap_inherited_begin'],
+    r'dp_shared_open_slow': ['record.c:open_gate'],
     r'dp_onstack_call': [],  # the callers take the address
     r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
     r'tick_signal\.c:on_shared': [],  # the program's own handler

@@ -20,20 +20,21 @@ SHARED = {  # a room and what it may include beside itself and the public header
 # Above the waterline, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
 # halves: its hook half stands here, the rest of it in REPORT_HALF.
 HOST = {
-    'objects': ['base'],
-    'unwind': ['base', 'config', 'objects'],
+    'shared': ['base', 'config', 'profile'],
+    'objects': ['base', 'shared'],
+    'unwind': ['base', 'config', 'shared', 'objects'],
     'thread': ['base', 'profile'],
-    'table': ['base', 'profile', 'objects', 'unwind', 'thread'],
-    'heap': ['base', 'config', 'profile', 'objects', 'unwind', 'thread', 'table'],
-    'locks': ['base', 'config', 'profile', 'objects', 'unwind', 'thread', 'table'],
-    'cpu': ['base', 'config', 'profile', 'objects', 'unwind', 'thread', 'table'],
+    'table': ['base', 'profile', 'shared', 'objects', 'unwind', 'thread'],
+    'heap': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'locks': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'cpu': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
     'symbols': ['base', 'config', 'pprof', 'objects'],
     'resident': ['base', 'profile', 'table', 'heap'],
-    'report': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
+    'report': ['base', 'config', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
     'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'symbols', 'report'],
-    'agent': ['base', 'config', 'pprof', 'profile', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'report'],
+    'agent': ['base', 'config', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'report'],
     'http': ['base', 'config', 'pprof', 'profile', 'view', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
-    'api': ['base', 'config', 'binary', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'resident', 'report', 'records',
+    'api': ['base', 'config', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'resident', 'report', 'records',
             'agent', 'http'],
 }
 REPORT_HALF = {
@@ -50,8 +51,9 @@ TOOL = {
     'pgo': ['base', 'pprof', 'profile', 'model', 'query'],
     'formats': ['base', 'pprof', 'profile', 'model', 'query'],
     'push': ['base', 'pprof', 'profile', 'model', 'formats'],
+    'recover': ['base', 'pprof', 'profile', 'query'],
     'run': ['base', 'binary', 'config', 'query'],
-    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'run'],
+    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'run'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
@@ -61,7 +63,7 @@ SUBJECTS = {
             'text vdso vma',
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
-    'profile': 'kind lock_kind',
+    'profile': 'kind lock_kind tables',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
@@ -71,7 +73,7 @@ SUBJECTS = {
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
     'host/report': 'baseline chain_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
-    'host/api': 'commands core record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
+    'host/api': 'commands core outside record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }
 # Numbers that look like a page, and are none: a part of the line, and what it is.
 NO_PAGES = {

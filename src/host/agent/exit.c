@@ -21,6 +21,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "host/heap/heap.h"
+#include "host/shared/table_file.h"
 #include "host/agent/agent.h"
 #include "host/agent/summary.h"
 #include "host/agent/tick.h"
@@ -172,6 +173,8 @@ static void deliver(bool ordinary, int64_t deadline_ns)
         dp_agent_tick_set_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
+    else if (dp_agent_tick_is_delivered())
+        dp_shared_file_done(true, true);
     talk();
     if (!ordinary)
         dp_log_bypass(false);

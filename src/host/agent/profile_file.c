@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "host/agent/sweep.h"
+#include "profile/directory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { HOST_FDS = 512, SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
@@ -32,30 +32,7 @@ int dp_agent_files_init(struct dp_agent_files *files, const char *out, const cha
     files->pid = pid;
     files->keep = keep;
     dp_text_format(files->program, sizeof files->program, "%s", program);
-    struct utsname host;
-    if (uname(&host))
-        strcpy(host.nodename, "unknown");
-    char fit[sizeof host.nodename];
-    dp_process_fit_name(fit, sizeof fit, host.nodename);
-
-    size_t n = 0;
-    for (const char *p = out; *p && n < sizeof files->dir; p++) {
-        char *at = files->dir + n;
-        size_t room = sizeof files->dir - n;
-        if (*p != '%' || !p[1])
-            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
-        else if (*++p == 'e')
-            n += dp_text_format(at, room, "%s", program);
-        else if (*p == 'p')
-            n += dp_text_format(at, room, "%d", (int)pid);
-        else if (*p == 'h')
-            n += dp_text_format(at, room, "%s", fit);
-        else
-            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
-        if (n + 1 >= sizeof files->dir)
-            return -ENAMETOOLONG;
-    }
-    return 0;
+    return dp_profile_directory_expand(out, program, pid, files->dir, sizeof files->dir);
 }
 
 int dp_agent_files_make_directory(const struct dp_agent_files *files)

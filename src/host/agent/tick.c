@@ -28,6 +28,7 @@
 #include "host/heap/peak_copy.h"
 #include "host/locks/wait.h"
 #include "host/report/event_profile.h"
+#include "host/shared/table_file.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
 #include "host/agent/event_file.h"
@@ -54,7 +55,7 @@ struct standing {
 static struct {
     struct dp_lock lock;
     int64_t keep;
-    _Atomic bool has_sink;
+    _Atomic bool has_sink, has_failed;
     bool forked, ready; /* this process was forked; `files` is set up for it */
     struct dp_consumer *consumers[DP_KIND_DELTAS];
     struct dp_symbols_files names;             /* open during a tick: its profiles have most functions in common */
@@ -90,6 +91,11 @@ void dp_agent_tick_set_last(bool is)
 void dp_agent_tick_set_exit(bool is)
 {
     dp_store_relaxed(&tick.is_exit, is);
+}
+
+bool dp_agent_tick_is_delivered(void)
+{
+    return !dp_load_relaxed(&tick.has_failed);
 }
 
 int64_t dp_agent_tick_highest(void)
@@ -217,13 +223,20 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     }
     if (err < 0)
         return err;
-    if (err == 0)
+    if (err == 0) {
+        dp_consumer_baseline_keep(consumer, paths.files.next);
+        if (dp_shared_file_is_mapped()) {
+            dp_shared_file_header()->pid_scope = paths.files.stamp.pid_scope;
+            dp_shared_file_header()->process = paths.files.stamp.process;
+        }
         err = dp_agent_file_keep(&file);
+    }
     if (err < 0) {
         dp_consumer_abandon(consumer);
         return err;
     }
     if (err == 0) {
+        dp_consumer_baseline_kept(consumer);
         dp_consumer_commit(consumer);
         tick.has_file[kind] = true;
     }
@@ -319,6 +332,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         dp_stats_add(DP_STAT_TICKS, 1);
     if (err || n_kept)
         log_result(err);
+    dp_store_relaxed(&tick.has_failed, err != 0);
     return err;
 }
 
@@ -333,6 +347,15 @@ static bool has_work(void)
     return dp_stats_read(DP_STAT_SAMPLES);
 }
 
+static void log_no_tables(void)
+{
+    const char *directory, *what;
+    int err = dp_shared_file_failure(&directory, &what);
+    errno = -err;
+    if (what)
+        dp_log(DP_LOG_INFO, "tables=%s: cannot %s: %m; the tables are private memory", directory, what);
+}
+
 static int do_tick(unsigned flags, int64_t deadline_ns)
 {
     if (dp_load_relaxed(&tick.in_handler))
@@ -342,6 +365,7 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
         if (err)
             dp_log_once(&unwind_cause, -err, "libunwind cannot be used: %m; stacks that need it are cut short");
     }
+    log_no_tables();
     if (!has_work()) {
         covered(dp_clock_ns());
         return 0;
@@ -424,6 +448,7 @@ DP_IN_CHILD void dp_agent_tick_fork_child(void)
     memset(tick.has_file, 0, sizeof tick.has_file);
     dp_agent_summary_fork_child();
     dp_store_relaxed(&tick.n_files, 0);
+    dp_store_relaxed(&tick.has_failed, false);
     dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&tick.is_exit, false);
     tick.told = (struct standing){0};

@@ -49,6 +49,9 @@ void dp_agent_tick_set_in_handler(bool is);
  */
 int64_t dp_agent_tick_covered_ns(unsigned kind);
 
+/* Whether the last tick left nothing behind that a file should have. */
+bool dp_agent_tick_is_delivered(void);
+
 /* For the summary at exit: number of files written by this process, and the directory. */
 uint64_t dp_agent_tick_files(void);
 const char *dp_agent_tick_directory(void);

@@ -14,6 +14,7 @@
 #include <deltaprof/interpose.h>
 #include <deltaprof/thread.h>
 
+#include "host/api/build_id.h"
 #include "host/api/core.h"
 
 #include "base/beacon.h"
@@ -39,6 +40,7 @@
 #include "host/agent/exit.h"
 #include "host/agent/signals.h"
 #include "host/agent/tick.h"
+#include "host/shared/table_file.h"
 #include "host/table/heaps.h"
 #include "host/symbols/loader_sync.h"
 #include "host/unwind/unwind.h"
@@ -148,6 +150,8 @@ static int init_once(const struct dp_config *conf)
     dp_process_note_unfiltered();
     dp_mem_cap((size_t)conf->memory);
     int err = dp_record_init(conf);
+    if (err == 0 && dp_shared_file_is_wanted())
+        dp_outside_build_id(dp_shared_file_header());
     if (err == 0)
         err = dp_report_init(conf);
     if (err == 0)

@@ -21,6 +21,7 @@
 #include "host/http/listen.h"
 #include "host/http/socket.h"
 #include "host/objects/frames.h"
+#include "host/shared/shared.h"
 #include "host/table/labels.h"
 #include "host/api/recording.h"
 #include "host/agent/agent.h"
@@ -125,8 +126,11 @@ __attribute__((destructor)) static void at_exit(void)
     dp_http_socket_remove_file();
 }
 
+/* Objects are retired in the tables, so these must be this process's. */
 void deltaprof_unload_begin(void)
 {
+    if (deltaprof_has_samples() && !dp_core_is_disabled())
+        (void)dp_shared_may_write();
     dp_objects_unload_begin();
 }
 

@@ -14,12 +14,15 @@
 #include "host/heap/mmap.h"
 #include "host/heap/peak.h"
 #include "host/heap/peak_copy.h"
+#include "host/table/heaps.h"
+#include "host/table/label_sets.h"
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
 #include "host/heap/inherited.h"
 #include "host/heap/lifetime.h"
 #include "host/heap/live_blocks.h"
 #include "host/heap/mappings.h"
+#include "host/shared/table_file.h"
 #include "host/table/record.h"
 #include "host/thread/thread.h"
 #include "host/unwind/unwind.h"
@@ -28,6 +31,9 @@
 #include <unistd.h>
 
 #define REPORT_BYTES (((size_t)1 << 20) + DP_KIND_DELTAS * ((size_t)64 << 10)) /* each kind has a consumer */
+
+/* Address space for copies of functions and labels, for the header, and for the frees of forked processes. */
+#define SHARED_BYTES(n_bytes) ((n_bytes) / 3 + ((size_t)3 << 20))
 
 int dp_record_init(const struct dp_config *conf)
 {
@@ -50,11 +56,12 @@ int dp_record_init(const struct dp_config *conf)
     /* Percent. With every allocation recorded, blocks in use are most of what is kept; else they are few. */
     unsigned blocks = conf->heap_rate == 1 ? 42 : 26;
     /* All or nothing: of tables that were mapped one by one, a start that fails half way would keep the first. */
-    if ((err = dp_mem_reserve(floor + spare)) || (err = dp_frames_init(floor / 100 * 7)) ||
-        (err = dp_functions_init(floor / 100 * 3)) ||
+    if ((err = dp_mem_reserve(floor + spare + SHARED_BYTES(floor + spare))) ||
+        (err = dp_frames_init(floor / 100 * 7)) || (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
-        (err = dp_table_init(floor / 100 * (74 - blocks), spare)) ||
+        (err = dp_table_init(floor / 100 * (74 - blocks), spare)) || (err = dp_heap_inherited_init()) ||
+        (err = dp_label_sets_share()) || (err = dp_table_heaps_share()) || (err = dp_shared_file_init(conf)) ||
         (err = dp_heap_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
     dp_heap_peak_copy_init(floor / 100 * 2);
@@ -83,6 +90,7 @@ void dp_record_tune(const struct dp_config *conf, bool on)
 void dp_record_fork_prepare(void)
 {
     dp_unwind_fork_prepare(dp_thread_scratch());
+    dp_table_fork_prepare();
 }
 
 void dp_record_fork_parent(void)

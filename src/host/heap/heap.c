@@ -150,13 +150,16 @@ static void finish(struct sample *sample)
 
 /* ---- recording ---- */
 
-/* What a free counts beside its record. */
-static __attribute__((noinline, cold)) void note_free(const struct dp_heap_live_block *entry, int64_t bytes)
+/* What a free counts beside its record. False: its record is the parent's. */
+static __attribute__((noinline, cold)) bool note_free(const struct dp_heap_live_block *entry, int64_t bytes)
 {
+    if (!dp_record_may_free())
+        return false;
     uint32_t epoch = dp_record_epoch();
     if (epoch && dp_heap_inherited_is_own(entry, epoch))
         dp_heap_inherited_add_own_free(entry->record, entry->objects, bytes);
     dp_heap_lifetime_ended(entry);
+    return true;
 }
 
 /* The block of this key is not tracked any more, or could not be: takes its values off again. */
@@ -164,8 +167,8 @@ static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry
 {
     dp_thread_gate_remove(key);
     int64_t bytes = dp_heap_inherited_bytes(entry);
-    if (dp_record_is_marked())
-        note_free(entry, bytes); /* before the free is counted in its record */
+    if (dp_record_is_marked() && !note_free(entry, bytes)) /* before the free is counted in its record */
+        return;
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     unsigned shard = dp_thread_shard(dp_thread_self());
     dp_tally_add(DP_TALLY_LIVE, shard, -1);

@@ -8,29 +8,40 @@
  */
 #include "host/heap/inherited.h"
 
-#include "base/mem.h"
+#include "host/shared/table_file.h"
 
+#include <errno.h>
 #include <string.h>
 
+struct freed {
+    _Atomic int64_t n, v; /* relaxed: a reader may miss the newest events */
+};
+
 static struct {
-    struct {
-        _Atomic int64_t n, v; /* relaxed: a reader may miss the newest events */
-    } * at;
-    uint32_t n, cap;
+    struct freed *at;
+    uint32_t n;
 } own_freed;
+
+int dp_heap_inherited_init(void)
+{
+    size_t most = dp_table_most(DP_KIND_HEAP);
+    if (dp_shared_array_init(DP_ARRAY_FREED, sizeof(struct freed), 0, most, 1))
+        return -ENOMEM;
+    dp_shared_array(DP_ARRAY_FREED)->is_fresh = true;
+    own_freed.at = dp_shared_at(DP_ARRAY_FREED);
+    return 0;
+}
 
 /* No own blocks exist yet, so nothing is added meanwhile. */
 void dp_heap_inherited_begin(void)
 {
-    uint32_t n = dp_table_count(DP_KIND_HEAP);
-    if (n > own_freed.cap) {
-        dp_mem_unmap(own_freed.at, own_freed.cap * sizeof *own_freed.at);
-        own_freed.at = dp_mem_map(n * sizeof *own_freed.at);
-        own_freed.cap = own_freed.at ? n : 0;
-    } else {
-        memset(own_freed.at, 0, n * sizeof *own_freed.at);
-    }
-    own_freed.n = own_freed.at ? n : 0;
+    uint32_t n = dp_table_count(DP_KIND_HEAP), n_before = own_freed.n;
+    own_freed.n = 0;
+    if (!own_freed.at || !dp_shared_reach(dp_shared_array(DP_ARRAY_FREED), n))
+        return;
+    if (!dp_shared_file_is_mapped())
+        memset(own_freed.at, 0, n_before * sizeof *own_freed.at);
+    own_freed.n = n;
 }
 
 void dp_heap_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v)
@@ -57,4 +68,9 @@ void dp_heap_inherited_read(dp_record_id id, const struct dp_counts *counts, int
     *v = between(base.v - counts->free_v + dp_load_relaxed(&own_freed.at[id].v), counts->v - counts->free_v);
     if (*n == 0)
         *v = 0;
+}
+
+void dp_heap_inherited_adopt(uint32_t n)
+{
+    own_freed.n = n;
 }

@@ -20,8 +20,14 @@ static inline void dp_heap_inherited_mark(struct dp_heap_live_block *entry, uint
     entry->bytes |= (uint64_t)epoch << DP_INHERITED_SHIFT;
 }
 
+/* After dp_table_init. -ENOMEM. Context: init. */
+int dp_heap_inherited_init(void);
+
 /* In a forked child, before its first own event: only records that exist now may have inherited blocks. */
 void dp_heap_inherited_begin(void);
+
+/* In a process that has copied the tables of another one: the first n records may have inherited blocks. */
+void dp_heap_inherited_adopt(uint32_t n);
 
 /* Counts the free of a block that this process allocated. Context: hook. */
 void dp_heap_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v);

@@ -22,8 +22,10 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "host/objects/functions.h"
 #include "host/objects/ids.h"
 #include "host/objects/objects.h"
+#include "host/shared/shared.h"
 
 #include <errno.h>
 
@@ -35,6 +37,7 @@ struct index {
 };
 
 static struct dp_frame *frames;
+static struct dp_shared_array *shared;
 static struct index small, large;
 static uint32_t capacity;
 static _Atomic uint32_t next_id;
@@ -70,10 +73,12 @@ int dp_frames_init(size_t budget_bytes)
         n_slots *= 2;
     size_t fit = (room - n_slots * sizeof(uint32_t)) / sizeof *frames, most = (size_t)n_slots / 8 * 5;
     capacity = room < n_slots * sizeof(uint32_t) ? n_slots / 2 : (uint32_t)(fit < most ? fit : most);
-    frames = dp_mem_table(capacity * sizeof *frames);
     _Atomic uint32_t *slots = dp_mem_table(n_slots * sizeof *slots);
-    if (!frames || !slots)
+    if (!slots || dp_shared_array_init(DP_ARRAY_FRAMES, sizeof *frames, capacity, capacity, 1))
         return -ENOMEM;
+    frames = dp_shared_at(DP_ARRAY_FRAMES);
+    shared = dp_shared_array(DP_ARRAY_FRAMES);
+    shared->used = &next_id;
     if (n_slots >= 8 * SMALL_SLOTS) /* a smaller one has few pages */
         small = (struct index){dp_mem_table(SMALL_SLOTS * sizeof *slots), SMALL_SLOTS - 1};
     large = (struct index){slots, n_slots - 1};
@@ -109,8 +114,10 @@ static dp_frame_id search(const struct index *in, uint64_t at, uint32_t n_slots,
                 return 0;
             if (!*mine) {
                 *mine = dp_id_next(&next_id, capacity);
-                if (!*mine)
+                if (!*mine || !dp_shared_reach(shared, *mine + 1))
                     return 0;
+                if (frame->type == DP_FRAME_NAMED)
+                    dp_function_publish((uint32_t)(frame->pc >> 32));
                 frames[*mine] = *frame;
             }
             if (dp_cas_publish(slot, &id, *mine)) /* [FRAME] */
@@ -175,8 +182,8 @@ dp_frame_id dp_frame_intern_named(uint64_t value)
 
 uint32_t dp_frames_count(void)
 {
-    uint32_t n = dp_load_acquire(&next_id);
-    return n < capacity ? n : capacity;
+    uint32_t n = dp_load_acquire(&next_id), most = shared ? dp_load_relaxed(&shared->backed) : capacity;
+    return n < most ? n : most;
 }
 
 uint32_t dp_frames_capacity(void)
@@ -187,4 +194,21 @@ uint32_t dp_frames_capacity(void)
 const struct dp_frame *dp_frame_get(dp_frame_id id)
 {
     return &frames[id];
+}
+
+bool dp_frames_adopt(uint32_t n)
+{
+    if (n < DP_FRAME_FIRST_REAL || n > capacity)
+        return false;
+    for (dp_frame_id id = DP_FRAME_FIRST_REAL; id < n; id++) {
+        const struct dp_frame *f = &frames[id];
+        bool is_named = f->type == DP_FRAME_NAMED, is_code = f->type == DP_FRAME_CODE;
+        if ((is_named && !dp_function_is_valid((uint32_t)(f->pc >> 32))) ||
+            (is_code && f->object && f->object >= dp_objects_count()) || (!is_named && !is_code))
+            return false;
+        if (is_code && f->object && !dp_load_relaxed(&dp_object_get(f->object)->ready))
+            frames[id].object = 0;
+    }
+    dp_store_release(&next_id, n);
+    return true;
 }

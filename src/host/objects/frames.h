@@ -96,6 +96,15 @@ const struct dp_object *dp_object_get(dp_object_id id);
 const char *dp_object_name(const struct dp_object *object);
 
 /*
+ * Take entries whose arrays were copied from another process: first functions, then objects with n_names bytes of
+ * names, then frames. False: they are not valid. Context: init, one thread.
+ */
+bool dp_frames_adopt(uint32_t n);
+bool dp_objects_adopt(uint32_t n, uint32_t n_names);
+/* The object of the main program among them; 0: not known. */
+dp_object_id dp_objects_main(void);
+
+/*
  * The hook of dlclose calls begin before the unload and end after it. In between nothing new is cached. end asks the
  * loader about each known object, retires those that are gone, and then moves the generation. Context: any thread, but
  * not within hooks of malloc; begin may wait for another thread's end.

@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "host/shared/shared.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct row {
 };
 
 static char *rows;
+static struct dp_shared_array *shared; /* the rows that frames refer to, at the same places */
 static _Atomic uint32_t *slots;
 static uint32_t capacity, slot_mask; /* capacity in units */
 static _Atomic uint32_t next;
@@ -46,8 +48,10 @@ int dp_functions_init(size_t budget_bytes)
     slot_mask = n_slots - 1;
     rows = dp_mem_table((size_t)capacity * UNIT);
     _Atomic uint32_t *table = dp_mem_table(n_slots * sizeof *slots);
-    if (!rows || !table)
+    if (!rows || !table || dp_shared_array_init(DP_ARRAY_FUNCTIONS, UNIT, 0, capacity, 1))
         return -ENOMEM;
+    shared = dp_shared_array(DP_ARRAY_FUNCTIONS);
+    shared->used = &next;
     dp_store_relaxed(&next, 1);
     slots = table;
     return 0;
@@ -124,10 +128,40 @@ uint32_t deltaprof_function_find(const struct deltaprof_function *function)
     return 0;
 }
 
+void dp_function_publish(uint32_t id)
+{
+    if (!slots || !id || id >= dp_load_relaxed(&next))
+        return;
+    const struct row *row = (const struct row *)(rows + (size_t)id * UNIT);
+    size_t n_bytes = sizeof *row + row->n_name + row->n_file + 2u;
+    if (dp_shared_reach(shared, id + (uint32_t)((n_bytes + UNIT - 1) / UNIT)))
+        memcpy(shared->at + (size_t)id * UNIT, row, n_bytes);
+}
+
 struct dp_function dp_function_get(uint32_t id)
 {
     if (!slots || !id || id >= dp_load_relaxed(&next))
         return (struct dp_function){.name = "", .file = ""};
     const struct row *row = (const struct row *)(rows + (size_t)id * UNIT);
     return (struct dp_function){row->text, row->text + row->n_name + 1, row->first_line};
+}
+
+bool dp_functions_adopt(uint32_t n)
+{
+    if (n > capacity)
+        return false;
+    memcpy(rows, shared->at, (size_t)n * UNIT);
+    dp_store_relaxed(&next, n ? n : 1);
+    return true;
+}
+
+bool dp_function_is_valid(uint32_t id)
+{
+    uint32_t n = dp_load_relaxed(&next);
+    const struct row *row = (const struct row *)(rows + (size_t)id * UNIT);
+    if (!id || id >= n)
+        return false;
+    size_t room = (size_t)(n - id) * UNIT, text = sizeof *row;
+    return text <= room && text + row->n_name + row->n_file + 2u <= room && !row->text[row->n_name] &&
+           !row->text[row->n_name + 1 + row->n_file];
 }

@@ -24,6 +24,7 @@
 
 #include "host/objects/ids.h"
 #include "host/objects/reach.h"
+#include "host/shared/shared.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,10 +47,15 @@ int dp_objects_init(size_t budget_bytes)
     capacity = n;
     slot_mask = 2 * n - 1;
     names_bytes = n * 64;
-    objects = dp_mem_table(n * sizeof *objects);
+    if (dp_shared_array_init(DP_ARRAY_OBJECTS, sizeof *objects, n, n, 1) ||
+        dp_shared_array_init(DP_ARRAY_NAMES, 1, names_bytes, names_bytes, 1))
+        return -ENOMEM;
+    objects = dp_shared_at(DP_ARRAY_OBJECTS);
+    names = dp_shared_at(DP_ARRAY_NAMES);
+    dp_shared_array(DP_ARRAY_OBJECTS)->used = &next_id;
+    dp_shared_array(DP_ARRAY_NAMES)->used = &names_used;
     slots = dp_mem_table((size_t)2 * n * sizeof *slots);
-    names = dp_mem_table(names_bytes);
-    if (!objects || !slots || !names)
+    if (!slots)
         return -ENOMEM;
     names[NO_NAME] = '?';
     return 0;
@@ -69,7 +75,8 @@ static uint32_t keep_name(const char *name)
         if (dp_load_acquire(&objects[id].ready) /* [OBJECT] */ && !strncmp(dp_object_name(&objects[id]), name, n + 1))
             return dp_load_acquire(&objects[id].name);
     uint32_t at = dp_add_relaxed(&names_used, (uint32_t)n + 1);
-    if (at + n + 1 > names_bytes || at + n + 1 < at) {
+    if (at + n + 1 > names_bytes || at + n + 1 < at ||
+        !dp_shared_reach(dp_shared_array(DP_ARRAY_NAMES), at + (uint32_t)n + 1)) {
         dp_sub_relaxed(&names_used, (uint32_t)n + 1);
         return NO_NAME;
     }
@@ -167,7 +174,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
         if (!id) {
             if (!mine) {
                 mine = dp_id_next(&next_id, capacity);
-                if (!mine)
+                if (!mine || !dp_shared_reach(dp_shared_array(DP_ARRAY_OBJECTS), mine + 1))
                     return 0;
                 dp_store_relaxed(&seen.name, share_name(&seen, keep_name(found->name)));
                 memcpy(&objects[mine], &seen, offsetof(struct dp_object, ready));
@@ -251,11 +258,41 @@ bool dp_object_retire_if_gone(dp_object_id id)
 
 uint32_t dp_objects_count(void)
 {
-    uint32_t n = dp_load_acquire(&next_id);
-    return n < capacity ? n : capacity;
+    uint32_t n = dp_load_acquire(&next_id), most = dp_load_relaxed(&dp_shared_array(DP_ARRAY_OBJECTS)->backed);
+    return n < most ? n : most;
 }
 
 const struct dp_object *dp_object_get(dp_object_id id)
 {
     return &objects[id];
+}
+
+bool dp_objects_adopt(uint32_t n, uint32_t n_names)
+{
+    if (!n || n > capacity || n_names < 3 || n_names > names_bytes)
+        return false;
+    names[n_names - 1] = '\0';
+    for (dp_object_id id = 1; id < n; id++) {
+        struct dp_object *o = &objects[id];
+        if (!dp_load_relaxed(&o->ready)) {
+            *o = (struct dp_object){0};
+            continue;
+        }
+        if (dp_load_relaxed(&o->name) >= n_names || o->build_id_bytes > sizeof o->build_id || o->end < o->start)
+            return false;
+        o->eh_frame_hdr = o->print_at = NULL;
+        o->fde_table = NULL;
+    }
+    dp_store_relaxed(&next_id, n);
+    dp_store_relaxed(&names_used, n_names);
+    return true;
+}
+
+dp_object_id dp_objects_main(void)
+{
+    uint32_t n = dp_objects_count();
+    for (dp_object_id id = 1; id < n; id++)
+        if (dp_load_relaxed(&objects[id].ready) && !*dp_object_name(&objects[id]))
+            return id;
+    return 0;
 }

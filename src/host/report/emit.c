@@ -189,6 +189,8 @@ static void comments(const struct pass *p)
     dp_encode_comment(p->encode, DP_COMMENT_VERSION DELTAPROF_VERSION);
     if (p->emission->marks & DP_WRITE_ENDED)
         dp_encode_comment(p->encode, DP_COMMENT_ENDED);
+    if (p->emission->marks & DP_WRITE_KILLED)
+        dp_encode_comment(p->encode, DP_COMMENT_KILLED);
     if (p->emission->marks & DP_WRITE_EXIT)
         dp_encode_comment(p->encode, DP_COMMENT_EXIT);
     if (p->emission->marks & DP_WRITE_PEAK)

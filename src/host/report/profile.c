@@ -21,7 +21,9 @@
 #include "host/report/settings.h"
 #include "host/report/table_source.h"
 #include "host/table/table.h"
+#include "host/shared/shared.h"
 #include "host/symbols/loader_sync.h"
+#include "host/symbols/outside.h"
 #include "host/symbols/symbol.h"
 
 #include <errno.h>
@@ -172,7 +174,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         e->duration_ns = duration_ns < STATED_MOST_NS ? duration_ns : STATED_MOST_NS;
     }
     e->raw = flags & DP_WRITE_RAW;
-    e->marks = flags & (DP_WRITE_ENDED | DP_WRITE_EXIT | DP_WRITE_PEAK);
+    e->marks = flags & (DP_WRITE_ENDED | DP_WRITE_EXIT | DP_WRITE_PEAK | DP_WRITE_KILLED);
     uint32_t epoch = dp_epoch();
     int err = dp_emit(e, c->buffers, source, fn, ctx);
     if (info)
@@ -195,7 +197,10 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
         e.default_type = c->default_type;
     if (kind->prepare)
         kind->prepare(c, flags, &e);
-    dp_objects_recheck();
+    if (!dp_shared_may_write())
+        return -EAGAIN;
+    if (!dp_symbols_outside.is_on)
+        dp_objects_recheck();
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_symbols_loader_sync();
     c->to = dp_report_now();

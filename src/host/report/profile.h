@@ -48,6 +48,7 @@ enum dp_write_flags {
     DP_WRITE_EXIT = 128,     /* the comment #exit: the process begins to end, no handler of the program has run yet */
     DP_WRITE_PEAK = 256,     /* the comment #peak: more is in use than in any earlier profile of the process */
     DP_WRITE_AT_PEAK = 1024, /* what was in use at the highest peak, instead of now; returns 1 if none is kept */
+    DP_WRITE_KILLED = 2048,  /* the comment #killed: the process was killed, and another one writes its last profile */
     DP_WRITE_SCRAPED = 512,  /* for a database: a comment sums up; a window of more than 50 minutes is stated shorter */
 };
 
@@ -73,5 +74,14 @@ int dp_consumer_abandon(struct dp_consumer *);
  * nothing of it, and does not return there. The consumer can be written again. Async-signal-safe.
  */
 void dp_consumer_unlock_crashed(struct dp_consumer *);
+/*
+ * The baseline of a consumer, for another process that goes on if this one is killed: keep writes what it will be once
+ * the pending write is committed, and kept says that the write has arrived, as file seq. Nothing is done where tables
+ * are private memory.
+ */
+void dp_consumer_baseline_keep(const struct dp_consumer *, uint32_t seq);
+void dp_consumer_baseline_kept(const struct dp_consumer *);
+/* In that process: begins at a column of the tables. A new consumer begins at the start. */
+void dp_consumer_baseline_adopt(struct dp_consumer *, unsigned column);
 /* Makes the present state the baseline; drops a pending write. */
 int dp_consumer_skip(struct dp_consumer *);

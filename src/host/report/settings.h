@@ -31,6 +31,11 @@ struct dp_window_edge dp_report_origin(void);
 /* When a command first turned the profiler on, in a process that began without it; 0: none did. Any thread. */
 void dp_report_set_on_since(int64_t wall_ns);
 int64_t dp_report_on_since(void);
+/*
+ * In a process that has copied the tables of another one: that one's begin, and the end of the next profiles' windows;
+ * end zero: now.
+ */
+void dp_report_adopt(struct dp_window_edge begin, struct dp_window_edge end);
 /* The size of a thread's stack by default. */
 size_t dp_report_stack_bytes(void);
 

@@ -11,6 +11,7 @@
 #include "host/symbols/called.h"
 
 #include "base/mem.h"
+#include "host/symbols/outside.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +21,8 @@
 
 static bool copy(uintptr_t address, void *to, size_t n_bytes)
 {
+    if (dp_symbols_outside.is_on)
+        return false;
     int saved = errno;
     struct iovec here = {to, n_bytes}, there = {(void *)address, n_bytes};
     pid_t self = (pid_t)syscall(SYS_gettid); /* the main thread may have left, and has no memory then */

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "host/symbols/outside.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static int open_map(off_t *n_bytes)
 {
     char path[64];
     struct stat st;
-    dp_text_format(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    dp_text_format(path, sizeof path, "/tmp/perf-%d.map",
+                   dp_symbols_outside.is_on ? dp_symbols_outside.pid : (int)getpid());
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -1;

@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "host/objects/objects.h"
+#include "host/symbols/outside.h"
 #include "host/symbols/symbol.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ static int enter(struct dl_phdr_info *info, size_t n_bytes, void *counted)
 
 void dp_symbols_loader_sync(void)
 {
-    if (dp_loader_answers() || dp_symbols_loader_unusable())
+    if (dp_symbols_outside.is_on || dp_loader_answers() || dp_symbols_loader_unusable())
         return;
     int saved = errno;
     uint64_t counted = 0;

@@ -14,6 +14,7 @@
 #include "base/epoch.h"
 #include "base/mem.h"
 #include "host/symbols/name_set.h"
+#include "host/symbols/outside.h"
 #include "host/symbols/segment.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static void describe(struct dp_symbols_mapping *m, const struct dp_object *o, ui
             return;
     }
     if (!*name) {
-        const char *exec = (const char *)getauxval(AT_EXECFN);
+        const char *exec = dp_symbols_outside.is_on ? dp_symbols_outside.exe : (const char *)getauxval(AT_EXECFN);
         name = exec ? exec : "";
     }
     m->file = intern_text(name, strlen(name));
@@ -170,13 +171,25 @@ static uint32_t find(dp_object_id object, uintptr_t pc)
     return add(&m);
 }
 
+struct dp_symbols_outside dp_symbols_outside;
+
+/* An address of code in an object, by a frame that lies there; 0: there is none. */
+static uintptr_t code_in(dp_object_id object)
+{
+    uint32_t n = dp_frames_count();
+    for (dp_frame_id id = DP_FRAME_FIRST_REAL; id < n; id++)
+        if (dp_frame_get(id)->type == DP_FRAME_CODE && dp_frame_get(id)->object == object)
+            return dp_frame_get(id)->pc;
+    return 0;
+}
+
 /*
  * The path that the program was started by, if that is a link to the file: users know the program by that name. Readers
  * of profiles open either.
  */
 static const char *as_run(const char *file)
 {
-    const char *exec = (const char *)getauxval(AT_EXECFN);
+    const char *exec = dp_symbols_outside.is_on ? dp_symbols_outside.execfn : (const char *)getauxval(AT_EXECFN);
     struct stat its, ours;
     if (!exec || *exec != '/' || !strcmp(exec, file) || stat(exec, &its) || stat(file, &ours) ||
         its.st_ino != ours.st_ino || its.st_dev != ours.st_dev)
@@ -189,12 +202,19 @@ static const char *as_run(const char *file)
 static void init(void)
 {
     static const struct dp_symbols_mapping anon = {.limit = 0, .file = "[anon]", .build_id = ""};
-    uintptr_t entry = getauxval(AT_ENTRY);
-    dp_frame_id id = dp_frame_intern(entry);
     struct dp_symbols_mapping main = {.build_id = "", .file = ""};
-    if (id && dp_frame_get(id)->object) {
-        main.object = dp_frame_get(id)->object;
+    uintptr_t entry = getauxval(AT_ENTRY);
+    if (dp_symbols_outside.is_on) {
+        main.object = dp_objects_main();
+        entry = main.object ? code_in(main.object) : 0;
+    } else {
+        dp_frame_id id = dp_frame_intern(entry);
+        main.object = id ? dp_frame_get(id)->object : 0;
+    }
+    if (main.object) {
         describe(&main, dp_object_get(main.object), entry);
+    } else if (dp_symbols_outside.is_on) {
+        main.file = intern_text(dp_symbols_outside.exe, strlen(dp_symbols_outside.exe));
     } else {
         const struct dp_symbols_segment *s = segment_at(entry);
         if (s) {

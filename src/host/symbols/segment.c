@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "host/symbols/outside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,9 +95,19 @@ static int parse_all(struct dp_symbols_segments *s)
     return 0;
 }
 
+/* An ended process has none. */
+static int open_maps(void)
+{
+    char path[sizeof dp_symbols_outside.proc + 8];
+    if (!dp_symbols_outside.is_on)
+        return dp_process_open("maps");
+    dp_text_format(path, sizeof path, "%s/maps", dp_symbols_outside.proc);
+    return open(dp_symbols_outside.proc[0] ? path : "", O_RDONLY | O_CLOEXEC);
+}
+
 int dp_symbols_segments_read(struct dp_symbols_segments *s)
 {
-    int saved = errno, fd = dp_process_open("maps"), err = fd < 0 ? -errno : 0;
+    int saved = errno, fd = open_maps(), err = fd < 0 ? -errno : 0;
     dp_vec_clear(s);
     dp_vec_clear(&s->text);
     if (fd >= 0) {

@@ -12,11 +12,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "host/symbols/family.h"
 #include "host/symbols/generated.h"
 #include "host/symbols/jit_debug.h"
 #include "host/symbols/maps.h"
 #include "host/symbols/name_set.h"
+#include "host/symbols/outside.h"
 #include "host/symbols/shield.h"
 
 #include <deltaprof/thread.h>
@@ -150,7 +152,8 @@ static const struct dp_symbols_symbol *keep_lines(const struct dp_symbol_line *l
  */
 static void map_files_link(char *text, const struct dp_symbols_mapping *m)
 {
-    text = stpcpy(text, "/proc/self/map_files/");
+    text = stpcpy(text, dp_symbols_outside.is_on ? dp_symbols_outside.proc : "/proc/self");
+    text = stpcpy(text, "/map_files/");
     uintptr_t ends[2] = {m->start, m->limit};
     for (int i = 0; i < 2; i++) {
         int shift = 60;
@@ -168,9 +171,14 @@ static int open_file(int source, void *session, const struct dp_symbols_mapping 
     const struct dp_object *o = m->object ? dp_object_get(m->object) : NULL;
     const uint8_t *build_id = o ? o->build_id : NULL;
     size_t n = o ? o->build_id_bytes : 0;
-    char link[64];
+    char link[96], exe[48];
     map_files_link(link, m);
     int handle = -1;
+    if (dp_symbols_outside.is_on && o && !*dp_object_name(o)) {
+        dp_text_format(exe, sizeof exe, "%s/exe", dp_symbols_outside.proc);
+        handle = ops->add(session, exe, build_id, n, m->bias);
+        return handle < 0 ? ops->add(session, dp_symbols_outside.exe, build_id, n, m->bias) : handle;
+    }
     if (o && !*dp_object_name(o)) /* /proc/self has none once main has left by pthread_exit */
         handle = ops->add(session, "/proc/thread-self/exe", build_id, n, m->bias);
     if (handle < 0 && o && !*dp_object_name(o)) /* before Linux 3.17 */

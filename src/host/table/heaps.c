@@ -11,8 +11,10 @@
 
 #include "base/atomic.h"
 #include "base/mem.h"
+#include "host/shared/shared.h"
 
 #include <deltaprof/heap.h>
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -57,4 +59,29 @@ const char *dp_table_heap_name(uint32_t heap)
 {
     return heap && heap < HEAPS_MAX && dp_load_acquire(&heaps[heap].state) == NAMED ? heaps[heap].name
                                                                                     : NULL; /* [NAME] */
+}
+
+int dp_table_heaps_share(void)
+{
+    return dp_shared_array_init(DP_ARRAY_HEAPS, NAME_BYTES, 0, HEAPS_MAX, 1);
+}
+
+void dp_table_heap_publish(uint32_t heap)
+{
+    const char *name = dp_table_heap_name(heap);
+    if (name && dp_shared_reach(dp_shared_array(DP_ARRAY_HEAPS), heap + 1))
+        memcpy((char *)dp_shared_at(DP_ARRAY_HEAPS) + (size_t)heap * NAME_BYTES, name, NAME_BYTES);
+}
+
+bool dp_table_heaps_adopt(uint32_t n)
+{
+    const char *names = dp_shared_at(DP_ARRAY_HEAPS);
+    for (uint32_t id = 1; id < n && id < HEAPS_MAX; id++) {
+        const char *name = names + (size_t)id * NAME_BYTES;
+        if (!memchr(name, 0, NAME_BYTES))
+            return false;
+        memcpy(heaps[id].name, name, NAME_BYTES);
+        dp_store_release(&heaps[id].state, *name ? NAMED : EMPTY); /* [NAME] */
+    }
+    return true;
 }

@@ -17,7 +17,9 @@
 #include "base/atomic.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "host/shared/shared.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -33,6 +35,14 @@ static struct label_set {
     char key[DP_LABEL_KEY_BYTES], value[DP_LABEL_VALUE_BYTES + 1];
 } sets[DP_LABEL_SETS] DP_LARGE;
 static _Atomic uint32_t n_sets; /* relaxed: when to begin with [other] */
+
+/* A set as other processes read it: those that records refer to are copied, one after the other. */
+struct published {
+    uint32_t set, parent;
+    char key[DP_LABEL_KEY_BYTES], value[DP_LABEL_VALUE_BYTES + 1];
+};
+static _Atomic bool is_published[DP_LABEL_SETS] DP_LARGE;
+static _Atomic uint32_t n_published;
 
 /* Bytes of a text that fit; a character of UTF-8 is not cut in two. */
 static size_t fitting(const char *text, size_t max)
@@ -140,4 +150,52 @@ size_t dp_label_set_pairs(uint32_t set, struct dp_label *pairs, size_t max)
             pairs[n++] = (struct dp_label){s->key, s->value};
     }
     return n;
+}
+
+/* ---- copies for other processes ---- */
+
+int dp_label_sets_share(void)
+{
+    if (dp_shared_array_init(DP_ARRAY_LABELS, sizeof(struct published), 0, DP_LABEL_SETS, 1))
+        return -ENOMEM;
+    dp_shared_array(DP_ARRAY_LABELS)->used = &n_published;
+    return 0;
+}
+
+void dp_label_set_publish(uint32_t set)
+{
+    struct published *to = dp_shared_at(DP_ARRAY_LABELS);
+    for (; to && set && set <= DP_LABEL_SETS; set = dp_label_set_parent(set)) {
+        const struct label_set *s = &sets[set - 1];
+        bool no = false;
+        if (dp_load_acquire(&s->state) != READY || !dp_cas_relaxed(&is_published[set - 1], &no, true)) /* [SET] */
+            return;
+        uint32_t at = dp_add_relaxed(&n_published, 1);
+        if (!dp_shared_reach(dp_shared_array(DP_ARRAY_LABELS), at + 1))
+            return;
+        to[at].parent = s->parent;
+        memcpy(to[at].key, s->key, sizeof s->key);
+        memcpy(to[at].value, s->value, sizeof s->value);
+        to[at].set = set;
+    }
+}
+
+/* A set in a file is put at its own number, so that the labels of its records find it. */
+bool dp_label_set_adopt(uint32_t n)
+{
+    const struct published *from = dp_shared_at(DP_ARRAY_LABELS);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct published *p = &from[i];
+        if (!p->set) /* it was being written */
+            continue;
+        if (p->set > DP_LABEL_SETS || p->parent > DP_LABEL_SETS || !memchr(p->key, 0, sizeof p->key) ||
+            !memchr(p->value, 0, sizeof p->value))
+            return false;
+        struct label_set *s = &sets[p->set - 1];
+        s->parent = p->parent;
+        memcpy(s->key, p->key, sizeof s->key);
+        memcpy(s->value, p->value, sizeof s->value);
+        dp_store_release(&s->state, READY); /* [SET] */
+    }
+    return true;
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,3 +28,10 @@ uint32_t dp_label_set_parent(uint32_t set);
 
 /* The pairs of a set, the last pushed first, each key once; at most max. How many. */
 size_t dp_label_set_pairs(uint32_t set, struct dp_label *pairs, size_t max);
+
+/* The array of copies for other processes. -ENOMEM. Context: init. */
+int dp_label_sets_share(void);
+/* Copies a set and its parents there, once, for a record that refers to it. */
+void dp_label_set_publish(uint32_t set);
+/* In such a process: takes the first n sets of the array. False: one is not valid. */
+bool dp_label_set_adopt(uint32_t n);

@@ -9,34 +9,69 @@
  * wait: they yield, at most FORK_YIELDS times (the copying thread may be preempted for long), and are then not
  * recorded, but counted as FORK_RACES. Frees do not wait, they are not part of the zero. [ZERO]: the copy is published
  * with release; else a report could subtract an incomplete copy.
+ *
+ * With files of tables (host/shared) the counters are the parent's until the zero is copied to a file of the child, so
+ * there frees pass the gate too, and so does the first event of the first process.
  */
 #include "host/table/record.h"
 
 #include "base/mem.h"
 #include "base/process.h"
+#include "host/shared/table_file.h"
 
 #include <sched.h>
 
 enum { FORK_YIELDS = 10000 };
 
-struct dp_record_state dp_record_state;
 static void (*at_zero)(void); /* published by ready */
+
+/* The words of dp_shared_own as they were: there they are 0 in a forked child until its handler has run. */
+static struct {
+    uint32_t ready, epoch;
+    bool marked;
+} kept;
+
+/* The gate of dp_shared_may_write. */
+static bool open_gate(void)
+{
+    return dp_record_is_ready() && (dp_record_fork_copy_zero() || dp_record_fork_wait()) && dp_record_is_ready();
+}
+
+static void close_gate(void)
+{
+    dp_store_relaxed(&dp_shared_own.is_open, 0);
+    dp_store_relaxed(&dp_shared_own.zero, DP_ZERO_WANTED);
+}
 
 void dp_record_open(void (*fn)(void))
 {
     at_zero = fn;
-    dp_store_release(&dp_record_state.ready, 1); /* [READY] */
+    kept.ready = 1;
+    dp_store_relaxed(&dp_shared_own.plain, !kept.marked);
+    dp_store_relaxed(&dp_shared_own.is_open, 1);
+    if (dp_shared_file_is_wanted())
+        close_gate();
+    dp_store_relaxed(&dp_shared_opens, open_gate);
+    dp_store_release(&dp_shared_own.ready, 1); /* [READY] */
 }
 
 bool dp_record_fork_copy_zero_slow(void)
 {
     uint32_t state = DP_ZERO_WANTED;
-    if (!dp_cas_acquire(&dp_record_state.zero, &state, DP_ZERO_COPYING))
-        return dp_load_acquire(&dp_record_state.zero) == DP_ZERO_OWN; /* [ZERO] */
-    dp_table_set_base();
-    if (at_zero) /* else nothing was ever recorded */
-        at_zero();
-    dp_store_release(&dp_record_state.zero, DP_ZERO_OWN); /* [ZERO] */
+    if (!dp_cas_acquire(&dp_shared_own.zero, &state, DP_ZERO_COPYING))
+        return dp_load_acquire(&dp_shared_own.zero) == DP_ZERO_OWN; /* [ZERO] */
+    if (dp_shared_file_is_wanted() && !dp_table_make_file(kept.epoch)) {
+        kept.ready = 0;
+        dp_store_relaxed(&dp_shared_own.ready, 0); /* for ever: state stays COPYING */
+        return false;
+    }
+    if (kept.epoch) {
+        dp_table_set_base();
+        if (at_zero) /* else nothing was ever recorded */
+            at_zero();
+    }
+    dp_store_release(&dp_shared_own.is_open, 1);        /* [ZERO] */
+    dp_store_release(&dp_shared_own.zero, DP_ZERO_OWN); /* [ZERO] */
     return true;
 }
 
@@ -51,17 +86,27 @@ bool dp_record_fork_wait(void)
     return false;
 }
 
-DP_IN_CHILD void dp_record_mark(void)
+void dp_record_mark(void)
 {
-    dp_store_relaxed(&dp_record_state.marked, 1);
+    kept.marked = true;
+    dp_store_relaxed(&dp_shared_own.plain, 0);
+}
+
+bool dp_record_may_free(void)
+{
+    return dp_shared_may_write();
 }
 
 DP_IN_CHILD uint32_t dp_record_fork_begin(void)
 {
-    uint32_t epoch = dp_record_epoch() + 1;
-    dp_store_relaxed(&dp_record_state.epoch, epoch);
-    dp_record_mark();
-    dp_store_relaxed(&dp_record_state.zero, DP_ZERO_WANTED);
+    uint32_t epoch = ++kept.epoch;
+    kept.marked = true;
+    dp_store_relaxed(&dp_shared_own.epoch, epoch);
+    dp_store_relaxed(&dp_shared_own.plain, 0);
+    dp_store_relaxed(&dp_shared_own.zero, DP_ZERO_WANTED);
+    dp_store_relaxed(&dp_shared_own.is_open, !dp_shared_file_is_wanted());
+    dp_store_relaxed(&dp_shared_own.ready, kept.ready);
+    dp_shared_file_fork_child();
     return epoch;
 }
 
@@ -90,4 +135,10 @@ void dp_record_stats(struct deltaprof_stats *stats)
     stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
     stats->frames_apart = dp_stats_read(DP_STAT_FRAMES_APART);
     stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
+}
+
+void dp_record_adopt(uint32_t epoch)
+{
+    kept.epoch = epoch;
+    dp_store_relaxed(&dp_shared_own.epoch, epoch);
 }

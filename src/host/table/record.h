@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "host/shared/shared.h"
 #include "host/table/table.h"
 #include "host/thread/thread.h"
 
@@ -11,36 +12,34 @@
 
 enum { DP_ZERO_OWN, DP_ZERO_WANTED, DP_ZERO_COPYING };
 
-/* Declared here only for the inline functions below. */
-extern struct dp_record_state {
-    _Atomic uint32_t ready; /* the tables are mapped */
-    _Atomic uint32_t zero;
-    _Atomic uint32_t epoch;
-    _Atomic uint32_t marked; /* frees have more to count: inherited blocks, or lifetimes */
-} dp_record_state DP_INTERNAL;
-
 /*
- * Lets hooks use the tables, which must all be mapped. A forked child calls at_zero when it has copied its zero.
- * Context: init.
+ * Lets hooks use the tables, which must all be mapped. A forked child calls at_zero when it has copied its zero. If
+ * files are wanted, the first event makes one. Context: init.
  */
 void dp_record_open(void (*at_zero)(void));
 static inline bool dp_record_is_ready(void)
 {
-    return dp_load_acquire(&dp_record_state.ready); /* [READY]: a thread that sees 1 finds every table */
+    return dp_load_acquire(&dp_shared_own.ready); /* [READY]: a thread that sees 1 finds every table */
 }
 
 /* The fork count: 0 in the process that started the profiler; a child has its parent's + 1. */
 static inline uint32_t dp_record_epoch(void)
 {
-    return dp_load_relaxed(&dp_record_state.epoch);
+    return dp_load_relaxed(&dp_shared_own.epoch);
 }
 
-/* Whether a free must be passed on to more than its record. */
+/* Whether a free must be passed on to more than its record, or may not be counted. */
 static inline bool dp_record_is_marked(void)
 {
-    return __builtin_expect(dp_load_relaxed(&dp_record_state.marked) != 0, 0);
+    return __builtin_expect(dp_load_relaxed(&dp_shared_own.plain) == 0, 0);
 }
 void dp_record_mark(void);
+
+/*
+ * Of a free that is marked: false in a child that no fork handler saw, and where there was no memory for a child's
+ * tables. The counters are the parent's there. Context: hook.
+ */
+bool dp_record_may_free(void);
 
 /*
  * In a forked child's atfork handler: requests the copy of its zero (the counters at the fork). Only stores. Returns
@@ -55,7 +54,7 @@ uint32_t dp_record_fork_begin(void);
 bool dp_record_fork_copy_zero_slow(void);
 static inline bool dp_record_fork_copy_zero(void)
 {
-    return __builtin_expect(dp_load_acquire(&dp_record_state.zero) == DP_ZERO_OWN, 1) /* [ZERO] */ ||
+    return __builtin_expect(dp_load_acquire(&dp_shared_own.zero) == DP_ZERO_OWN, 1) /* [ZERO] */ ||
            dp_record_fork_copy_zero_slow();
 }
 
@@ -107,6 +106,9 @@ static inline bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, c
     dp_record_count(kind, *id, n, v);
     return true;
 }
+
+/* In a process that has copied the tables of another one: the fork count of that one. */
+void dp_record_adopt(uint32_t epoch);
 
 /*
  * Fills in the counters of the tables: samples, records, live and the losses; other fields of *stats are not changed.

@@ -45,107 +45,39 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/shared/table_file.h"
+#include "host/table/table_state.h"
+#include "host/table/heaps.h"
+#include "host/table/label_sets.h"
+#include "host/table/labels.h"
 #include "host/thread/thread.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* ---- growth: gives out ids of records and indices of frames, and charges their memory in steps ---- */
-
-#define GROW_BYTES (64u << 10)
-
-/* Ids of records, or indices of frames, given out from the lowest on. */
-struct growth {
-    uint32_t most;                      /* all are below */
-    uint32_t each_bytes;                /* what one is charged */
-    _Atomic uint32_t cap;               /* that many are charged; relaxed: they are mapped from the start */
-    _Alignas(64) _Atomic uint32_t next; /* the next one; may run over cap */
-};
-
-/* Charges a step more behind cap. False: there is no room, or no memory to spare. */
-static bool grow(struct growth *growth, uint32_t cap)
-{
-    uint32_t step = GROW_BYTES / growth->each_bytes;
-    if (cap == growth->most)
-        return false;
-    if (step > growth->most - cap)
-        step = growth->most - cap;
-    size_t bytes = (size_t)step * growth->each_bytes;
-    if (!dp_mem_charge_spare(bytes))
-        return false;
-    if (!dp_cas_relaxed(&growth->cap, &cap, cap + step)) /* another thread was first */
-        dp_mem_uncharge(bytes);
-    return true;
-}
-
-/* Reserves n indices. The plain look first keeps a full counter from running on and wrapping. */
-static bool reserve(struct growth *growth, uint32_t n, uint32_t *at)
-{
-    for (;;) {
-        uint32_t cap = dp_load_relaxed(&growth->cap);
-        if (dp_load_relaxed(&growth->next) <= cap - n) {
-            *at = dp_add_relaxed(&growth->next, n);
-            if (*at <= cap - n)
-                return true;
-        } else if (!grow(growth, cap)) {
-            return false;
-        }
-    }
-}
-
 /* ---- records ---- */
 
-#define PROBES     64u
-#define LOAD_LIMIT 5 / 8 /* ids per index word, at most */
-
-struct counters {
-    _Atomic int64_t n, v, free_n, free_v;
-};
-_Static_assert(sizeof(struct counters) == 32, "two records a cache line");
-
-struct table {
-    _Atomic uint32_t *index;
-    uint32_t index_mask;
-    uint32_t id_mask; /* low bits of an index word */
-    struct dp_record *records;
-    struct counters *counters;
-    struct dp_table_base *base;
-    struct growth ids;
-    _Atomic bool is_full; /* an event was added to record 0; relaxed */
-    bool has_base;        /* an entry of base is not zero */
-};
-
-static struct table tables[DP_KIND_TABLES];
-
-/* n has the count below this bit (14 years of 10^7 a second), and above it 1 + the stripes' number */
-#define STRIPES_SHIFT 52
-#define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
+#define PROBES        64u
+#define LOAD_LIMIT    5 / 8 /* ids per index word, at most */
+#define N_MASK        (((int64_t)1 << DP_STRIPES_SHIFT) - 1)
 #define HOT_EVENTS    4096 /* a power of two: events between two checks whether a record is hot */
 #define HOT_DOUBLINGS 8    /* how often the threshold doubles from an empty pool to a full one */
 #define STRIPES_MAX   2046u
 
-static struct {
-    struct counters *at; /* by shard, then by number: a thread's stripes lie together */
-    uint32_t cap;
-    uint32_t next; /* under promoting */
-    _Alignas(64) _Atomic uint32_t promoting;
-} stripes;
+struct dp_table_of_kind dp_table_kinds[DP_KIND_TABLES];
+struct dp_table_stripes dp_table_stripes;
+struct dp_table_stacks dp_table_stacks;
 
-/* The frames of the stacks of all records of all kinds. */
-static struct {
-    dp_frame_id *frames;
-    struct growth growth;
-} stacks;
-
-#define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct counters) + sizeof(struct dp_table_base))
+#define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct dp_table_counters) + sizeof(struct dp_table_base))
 
 static size_t at_most(size_t n, size_t most)
 {
     return n < most ? n : most;
 }
 
-static int table_init(struct table *table, size_t budget_bytes, size_t spare_bytes)
+static int table_init(unsigned kind, size_t budget_bytes, size_t spare_bytes)
 {
+    struct dp_table_of_kind *table = &dp_table_kinds[kind];
     size_t wanted = (budget_bytes + spare_bytes) / (PER_RECORD_BYTES + 8), words = 64;
     while (words * LOAD_LIMIT < wanted && words < 1u << 30)
         words *= 2;
@@ -156,11 +88,22 @@ static int table_init(struct table *table, size_t budget_bytes, size_t spare_byt
     size_t most = at_most(now + spare_bytes / PER_RECORD_BYTES, limit);
     now = at_most(now, limit);
     table->index = dp_mem_table(words * 4);
-    table->records = dp_mem_table_growing(now * sizeof *table->records, most * sizeof *table->records);
-    table->counters = dp_mem_table_growing(now * sizeof *table->counters, most * sizeof *table->counters);
-    table->base = dp_mem_table_growing(now * sizeof *table->base, most * sizeof *table->base);
-    if (!table->index || !table->records || !table->counters || !table->base)
+    if (!table->index || dp_shared_array_init(DP_ARRAY_RECORDS + kind, sizeof *table->records, now, most, 1) ||
+        dp_shared_array_init(DP_ARRAY_COUNTERS + kind, sizeof *table->counters, now, most, 1) ||
+        dp_shared_array_init(DP_ARRAY_BASE + kind, sizeof *table->base, now, most, 1) ||
+        dp_shared_array_init(DP_ARRAY_COLUMNS + 2 * kind, sizeof *table->base, 0, most, 1) ||
+        dp_shared_array_init(DP_ARRAY_COLUMNS + 2 * kind + 1, sizeof *table->base, 0, most, 1))
         return -ENOMEM;
+    table->shared_records = dp_shared_array(DP_ARRAY_RECORDS + kind);
+    table->shared_counters = dp_shared_array(DP_ARRAY_COUNTERS + kind);
+    table->shared_base = dp_shared_array(DP_ARRAY_BASE + kind);
+    table->records = dp_shared_at(DP_ARRAY_RECORDS + kind);
+    table->counters = dp_shared_at(DP_ARRAY_COUNTERS + kind);
+    table->base = dp_shared_at(DP_ARRAY_BASE + kind);
+    table->shared_records->used = &table->ids.next;
+    table->shared_counters->is_fresh = table->shared_base->is_fresh = true;
+    dp_shared_array(DP_ARRAY_COLUMNS + 2 * kind)->is_fresh = true;
+    dp_shared_array(DP_ARRAY_COLUMNS + 2 * kind + 1)->is_fresh = true;
     table->index_mask = (uint32_t)words - 1;
     table->ids.most = (uint32_t)most;
     table->ids.each_bytes = PER_RECORD_BYTES;
@@ -173,24 +116,32 @@ static int table_init(struct table *table, size_t budget_bytes, size_t spare_byt
 
 static int stacks_init(size_t budget_bytes, size_t spare_bytes)
 {
-    stacks.frames = dp_mem_table_growing(budget_bytes, budget_bytes + spare_bytes);
-    if (!stacks.frames)
+    if (dp_shared_array_init(DP_ARRAY_STACKS, sizeof(dp_frame_id), budget_bytes / sizeof(dp_frame_id),
+                             (budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1))
         return -ENOMEM;
-    stacks.growth.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
-    stacks.growth.each_bytes = sizeof(dp_frame_id);
-    dp_store_relaxed(&stacks.growth.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
-    stacks.frames[0] = DP_FRAME_OVERFLOW;
-    dp_store_relaxed(&stacks.growth.next, 1);
+    dp_table_stacks.frames = dp_shared_at(DP_ARRAY_STACKS);
+    dp_table_stacks.shared = dp_shared_array(DP_ARRAY_STACKS);
+    dp_table_stacks.shared->used = &dp_table_stacks.growth.next;
+    dp_table_stacks.growth.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
+    dp_table_stacks.growth.each_bytes = sizeof(dp_frame_id);
+    dp_store_relaxed(&dp_table_stacks.growth.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
+    dp_table_stacks.frames[0] = DP_FRAME_OVERFLOW;
+    dp_store_relaxed(&dp_table_stacks.growth.next, 1);
     return 0;
 }
 
 int dp_table_init(size_t budget_bytes, size_t spare_bytes)
 {
-    size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct counters));
-    stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
-    stripes.at = dp_mem_table(stripes.cap * DP_SHARDS * sizeof(struct counters));
-    if (!stripes.at)
+    size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct dp_table_counters));
+    dp_table_stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
+    /* whole pages by shard: each shard is one part of the array */
+    dp_table_stripes.cap -= dp_table_stripes.cap % (uint32_t)(dp_page_bytes() / sizeof(struct dp_table_counters));
+    if (dp_shared_array_init(DP_ARRAY_STRIPES, sizeof(struct dp_table_counters), dp_table_stripes.cap,
+                             dp_table_stripes.cap, DP_SHARDS))
         return -ENOMEM;
+    dp_table_stripes.at = dp_shared_at(DP_ARRAY_STRIPES);
+    dp_table_stripes.shared = dp_shared_array(DP_ARRAY_STRIPES);
+    dp_table_stripes.shared->is_fresh = true;
     budget_bytes -= budget_bytes / 32;
     size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
     size_t spare_records_bytes = spare_bytes / 5, n_shares = 0;
@@ -200,10 +151,10 @@ int dp_table_init(size_t budget_bytes, size_t spare_bytes)
         n_shares += dp_kind_table[kind].table_share;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         const struct dp_kind *k = &dp_kind_table[kind];
-        if (table_init(&tables[kind], records_bytes / n_shares * k->table_share, k->can_grow ? spare_records_bytes : 0))
+        if (table_init(kind, records_bytes / n_shares * k->table_share, k->can_grow ? spare_records_bytes : 0))
             return -ENOMEM;
-        tables[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
-        dp_store_relaxed(&tables[kind].ids.next, 1);
+        dp_table_kinds[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
+        dp_store_relaxed(&dp_table_kinds[kind].ids.next, 1);
     }
     return 0;
 }
@@ -228,23 +179,31 @@ static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t h
                         const struct dp_stack *stack)
 {
     return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
-           same_frames(&stacks.frames[record->stack], stack->frames, stack->depth);
+           same_frames(&dp_table_stacks.frames[record->stack], stack->frames, stack->depth);
 }
 
 /* Fills a record for this stack; no search finds it yet. */
 static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
 {
-    struct table *table = &tables[kind];
+    struct dp_table_of_kind *table = &dp_table_kinds[kind];
     uint32_t id = dp_thread_take_spare(kind), at;
-    if (!id && !reserve(&table->ids, 1, &id))
+    if (!id && !dp_table_reserve(&table->ids, 1, &id))
+        return 0;
+    if (!dp_shared_reach(table->shared_records, id + 1) || !dp_shared_reach(table->shared_counters, id + 1))
         return 0;
     if (table->records[id].depth >= stack->depth) {
         at = table->records[id].stack;
-    } else if (!reserve(&stacks.growth, stack->depth, &at)) {
+    } else if (!dp_table_reserve(&dp_table_stacks.growth, stack->depth, &at)) {
         dp_thread_keep_spare(kind, id);
         return 0;
     }
-    memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
+    if (dp_labels_of_set(labels))
+        dp_label_set_publish(dp_labels_of_set(labels));
+    if (heap)
+        dp_table_heap_publish(heap);
+    if (!dp_shared_reach(dp_table_stacks.shared, at + stack->depth))
+        return 0;
+    memcpy(&dp_table_stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){.hash = hash,
                                             .stack = at,
                                             .depth = (uint16_t)stack->depth,
@@ -255,17 +214,17 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
 }
 
 /* Whether less than sixteenths/16 are used, or more can be charged. */
-static bool has_room(struct growth *growth, unsigned sixteenths)
+static bool has_room(struct dp_table_growth *growth, unsigned sixteenths)
 {
     uint32_t cap = dp_load_relaxed(&growth->cap);
-    return dp_load_relaxed(&growth->next) < (uint64_t)cap * sixteenths / 16 || grow(growth, cap);
+    return dp_load_relaxed(&growth->next) < (uint64_t)cap * sixteenths / 16 || dp_table_grow(growth, cap);
 }
 
 /* 0: there was no room for a new record. sixteenths: as of dp_table_intern_within. */
 static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels,
                                                            const struct dp_stack *stack, unsigned sixteenths)
 {
-    struct table *table = &tables[kind];
+    struct dp_table_of_kind *table = &dp_table_kinds[kind];
     uint32_t tag = (uint32_t)hash & ~table->id_mask;
     uint32_t at = (uint32_t)(hash >> 32);
     dp_record_id mine = 0;
@@ -273,8 +232,8 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
         _Atomic uint32_t *word = &table->index[at & table->index_mask];
         uint32_t seen = dp_load_acquire(word); /* [RECORD] */
         if (!seen) {
-            bool may_fill =
-                sixteenths == 16 || (has_room(&table->ids, sixteenths) && has_room(&stacks.growth, sixteenths));
+            bool may_fill = sixteenths == 16 ||
+                            (has_room(&table->ids, sixteenths) && has_room(&dp_table_stacks.growth, sixteenths));
             if (!mine && (!may_fill || !(mine = fill(kind, hash, heap, labels, stack))))
                 return 0;
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
@@ -302,7 +261,7 @@ dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct
     return find_or_make(kind, hash_of(0, labels, stack), 0, labels, stack, sixteenths);
 }
 
-static dp_record_id full(struct table *table)
+static dp_record_id full(struct dp_table_of_kind *table)
 {
     dp_store_relaxed(&table->is_full, true);
     dp_stats_add(DP_STAT_OVERFLOW, 1);
@@ -311,7 +270,7 @@ static dp_record_id full(struct table *table)
 
 dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key)
 {
-    const struct table *table = &tables[kind];
+    const struct dp_table_of_kind *table = &dp_table_kinds[kind];
     struct dp_stack_known *known = stack->known;
     uint64_t hash = hash_of(heap, labels, stack);
     uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
@@ -319,7 +278,7 @@ dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, cons
     /* Nearly always the first word is the right one. */
     if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
         __builtin_expect(!same(&table->records[id], hash, heap, labels, stack), 0))
-        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : full(&tables[kind]);
+        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : full(&dp_table_kinds[kind]);
     if (known) {
         known->record = id;
         known->key = key;
@@ -327,20 +286,22 @@ dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, cons
     return id;
 }
 
-static void promote(struct counters *counters, int64_t n_events)
+static void promote(struct dp_table_counters *counters, int64_t n_events)
 {
     uint32_t idle = 0;
-    if (!dp_cas_acquire(&stripes.promoting, &idle, 1))
+    if (!dp_cas_acquire(&dp_table_stripes.promoting, &idle, 1))
         return;
-    if (stripes.next < stripes.cap && n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * stripes.next / stripes.cap &&
-        !(dp_load_relaxed(&counters->n) >> STRIPES_SHIFT))
-        dp_add_release(&counters->n, (int64_t)++stripes.next << STRIPES_SHIFT);
-    dp_store_release(&stripes.promoting, 0);
+    if (dp_table_stripes.next < dp_table_stripes.cap &&
+        dp_shared_reach(dp_table_stripes.shared, dp_table_stripes.next + 1) &&
+        n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * dp_table_stripes.next / dp_table_stripes.cap &&
+        !(dp_load_relaxed(&counters->n) >> DP_STRIPES_SHIFT))
+        dp_add_release(&counters->n, (int64_t)++dp_table_stripes.next << DP_STRIPES_SHIFT);
+    dp_store_release(&dp_table_stripes.promoting, 0);
 }
 
-static struct counters *stripe(int64_t word, unsigned shard)
+static struct dp_table_counters *stripe(int64_t word, unsigned shard)
 {
-    return &stripes.at[shard * stripes.cap + (uint32_t)(word >> STRIPES_SHIFT) - 1];
+    return &dp_table_stripes.at[shard * dp_table_stripes.cap + (uint32_t)(word >> DP_STRIPES_SHIFT) - 1];
 }
 
 static inline void add(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, int64_t n, bool own)
@@ -356,9 +317,9 @@ static inline void add(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, 
 
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 {
-    struct counters *counters = &tables[kind].counters[id];
+    struct dp_table_counters *counters = &dp_table_kinds[kind].counters[id];
     int64_t word = dp_load_relaxed(&counters->n);
-    if (word >> STRIPES_SHIFT) {
+    if (word >> DP_STRIPES_SHIFT) {
         unsigned shard = dp_thread_shard(dp_thread_self());
         counters = stripe(word, shard);
         add(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
@@ -372,10 +333,10 @@ void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 {
-    struct counters *counters = &tables[kind].counters[id];
+    struct dp_table_counters *counters = &dp_table_kinds[kind].counters[id];
     int64_t word = dp_load_relaxed(&counters->n);
     unsigned shard = DP_SHARDS;
-    if (word >> STRIPES_SHIFT) {
+    if (word >> DP_STRIPES_SHIFT) {
         shard = dp_thread_shard(dp_thread_self());
         counters = stripe(word, shard);
     }
@@ -384,35 +345,38 @@ void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 
 uint32_t dp_table_count(unsigned kind)
 {
-    uint32_t next = dp_load_relaxed(&tables[kind].ids.next), most = tables[kind].ids.most;
+    const struct dp_table_of_kind *table = &dp_table_kinds[kind];
+    uint32_t next = dp_load_relaxed(&table->ids.next), most = table->ids.most;
+    if (most && next > dp_load_relaxed(&table->shared_counters->backed)) /* the others could not be had */
+        next = dp_load_relaxed(&table->shared_counters->backed);
     return next < most ? next : most;
 }
 
 /* The counters of an empty table are not read: a forked worker would map their page. */
 bool dp_table_is_empty(unsigned kind)
 {
-    return dp_table_count(kind) <= 1 && !dp_load_relaxed(&tables[kind].is_full);
+    return dp_table_count(kind) <= 1 && !dp_load_relaxed(&dp_table_kinds[kind].is_full);
 }
 
 uint32_t dp_table_most(unsigned kind)
 {
-    return tables[kind].ids.most;
+    return dp_table_kinds[kind].ids.most;
 }
 
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
 {
-    struct counters *counters = &tables[kind].counters[id];
+    struct dp_table_counters *counters = &dp_table_kinds[kind].counters[id];
     int64_t word = dp_load_acquire(&counters->n);
     counts->free_n = dp_load_acquire(&counters->free_n); /* [COUNT] */
     counts->free_v = dp_load_acquire(&counters->free_v); /* [COUNT] */
-    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+    for (unsigned shard = 0; word >> DP_STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
         counts->free_n += dp_load_acquire(&stripe(word, shard)->free_n); /* [COUNT] */
         counts->free_v += dp_load_acquire(&stripe(word, shard)->free_v); /* [COUNT] */
     }
     word = dp_load_acquire(&counters->n); /* [COUNT] */
     counts->n = word & N_MASK;
     counts->v = dp_load_acquire(&counters->v); /* [COUNT] */
-    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+    for (unsigned shard = 0; word >> DP_STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
         counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
         counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
     }
@@ -426,18 +390,20 @@ void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
 
 const struct dp_record *dp_table_record(unsigned kind, dp_record_id id)
 {
-    return &tables[kind].records[id];
+    return &dp_table_kinds[kind].records[id];
 }
 
 const dp_frame_id *dp_table_frames(const struct dp_record *record)
 {
-    return &stacks.frames[record->stack];
+    return &dp_table_stacks.frames[record->stack];
 }
 
 void dp_table_set_base(void)
 {
+    if (dp_shared_file_is_mapped())
+        return; /* it came with the file */
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
-        struct table *table = &tables[kind];
+        struct dp_table_of_kind *table = &dp_table_kinds[kind];
         uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
         if (!table->has_base && (!count || dp_table_is_empty(kind)))
             continue; /* its page stays untouched */
@@ -452,10 +418,11 @@ void dp_table_set_base(void)
 
 DP_IN_CHILD void dp_table_fork_child(void)
 {
-    dp_store_relaxed(&stripes.promoting, 0);
+    dp_store_relaxed(&dp_table_stripes.promoting, 0);
 }
 
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base)
 {
-    *base = tables[kind].base[id];
+    bool has_base = id < dp_load_relaxed(&dp_table_kinds[kind].shared_base->backed);
+    *base = has_base ? dp_table_kinds[kind].base[id] : (struct dp_table_base){0, 0};
 }

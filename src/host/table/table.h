@@ -76,5 +76,16 @@ struct dp_table_base {
 void dp_table_set_base(void);
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
 
+/*
+ * Takes the first n records of a kind, whose arrays were copied from another process; kinds in their order. False: what
+ * they refer to is not there.
+ */
+bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames);
+
+/* In the parent, before a fork: keeps the counters of the heap for the file of the child. */
+void dp_table_fork_prepare(void);
+/* As dp_shared_file_make. */
+bool dp_table_make_file(uint32_t epoch);
+
 /* In a forked child: resets the work of threads that do not exist in it. Only stores. */
 void dp_table_fork_child(void);

@@ -15,6 +15,8 @@
  */
 #include "host/unwind/unwind.h"
 
+#include "host/shared/shared.h"
+
 #include "base/process.h"
 #include "base/stats.h"
 #include "host/unwind/libunwind.h"
@@ -152,6 +154,10 @@ static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_si
 static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const struct deltaprof_site *site,
                                            struct dp_stack *stack)
 {
+    if (!dp_shared_may_write()) { /* frames would be entered in another process's table */
+        set_stack(stack, &no_stack, 1, true);
+        return;
+    }
     if (__builtin_expect(!cache, 0)) {
         leaf_only(site, stack, DP_STAT_STACKS_BUSY);
         return;
@@ -194,7 +200,7 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
 {
     struct dp_stack_cache *cache = scratch;
     struct deltaprof_site site = {.pc = at->pc, .sp = at->sp, .fp = at->fp};
-    if (!dp_walk_plausible(at->pc)) {
+    if (!dp_walk_plausible(at->pc) || !dp_shared_may_write()) {
         set_stack(stack, &no_stack, 1, true);
         return;
     }

@@ -2,6 +2,7 @@
 /* tool/cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
 #include "tool/cli/cli.h"
 #include "tool/query/print.h"
+#include "tool/recover/recover.h"
 
 #include <deltaprof/deltaprof.h>
 
@@ -28,6 +29,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_check},
     {"rss", "[--json] [--no-children] PID [DIR] | PATH...", "show where the resident memory of a process went",
      dp_cli_rss},
+    {"recover", "[DIR]", "write the last profiles of processes that were killed", dp_cli_recover},
     {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
     {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
     {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
@@ -146,6 +148,8 @@ static int command(int argc, char **argv)
         puts("deltaprof " DELTAPROF_VERSION);
         return 0;
     }
+    if (!strcmp(argv[1], "--read-tables"))
+        return dp_recover_reader(argc, argv);
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
     if (verb)
         return verb->main(argc - 1, argv + 1);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/report/baseline_kept.c - keeps the baselines of consumers in the file of tables.
+ *
+ * Each kind has two columns. The one that is not valid is filled before the file of a profile gets its name, and
+ * becomes the valid one afterwards. If the process is killed in between, the number of the file is in the filled
+ * column: where that file exists, a reader takes that column.
+ */
+#include "host/report/consumer.h"
+#include "host/shared/table_file.h"
+
+#include <string.h>
+
+static unsigned next_column(const struct dp_tables_file *header, unsigned kind)
+{
+    return dp_load_relaxed(&header->current[kind]) == 1;
+}
+
+void dp_consumer_baseline_keep(const struct dp_consumer *c, uint32_t seq)
+{
+    if (!dp_shared_file_is_mapped() || c->kind >= DP_KIND_TABLES || !c->buffers)
+        return;
+    struct dp_tables_file *header = dp_shared_file_header();
+    unsigned which = next_column(header, c->kind);
+    struct dp_shared_array *array = dp_shared_array(DP_ARRAY_COLUMNS + 2 * c->kind + which);
+    struct dp_tables_file_column *column = &header->columns[which][c->kind];
+    struct dp_baseline_entry *to = (void *)array->at;
+    uint32_t n = (uint32_t)(c->base.n < array->most ? c->base.n : array->most);
+    column->seq = 0;
+    dp_fence_release();
+    if (!dp_shared_reach(array, n))
+        return;
+    memcpy(to, c->base.at, n * sizeof *to);
+    const struct dp_rows *rows = &c->buffers->rows;
+    for (size_t i = 0; i < rows->n + rows->n_more; i++) {
+        const struct dp_row *row = &rows->at[i];
+        if (row->entry & DP_ROW_SUMMED || row->id >= n)
+            continue;
+        to[row->id].n += row->values[0];
+        to[row->id].v += row->values[1];
+    }
+    column->n = n;
+    column->wall_ns = c->to.wall_ns;
+    column->mono_ns = c->to.mono_ns;
+    dp_fence_release();
+    column->seq = seq;
+}
+
+void dp_consumer_baseline_kept(const struct dp_consumer *c)
+{
+    if (!dp_shared_file_is_mapped() || c->kind >= DP_KIND_TABLES)
+        return;
+    struct dp_tables_file *header = dp_shared_file_header();
+    unsigned which = next_column(header, c->kind);
+    if (header->columns[which][c->kind].seq)
+        dp_store_release(&header->current[c->kind], which + 1);
+}
+
+void dp_consumer_baseline_adopt(struct dp_consumer *c, unsigned which)
+{
+    const struct dp_shared_array *array = dp_shared_array(DP_ARRAY_COLUMNS + 2 * c->kind + which);
+    const struct dp_tables_file_column *column = &dp_shared_file_header()->columns[which][c->kind];
+    const struct dp_baseline_entry *from = (const void *)array->at;
+    for (uint32_t id = 0; id < column->n; id++) {
+        struct dp_baseline_entry *to = dp_vec_push(&c->base);
+        if (to)
+            *to = from[id];
+    }
+    c->showed_inuse = true; /* its last file has levels: one that has none is news */
+    c->from = (struct dp_window_edge){column->wall_ns, column->mono_ns};
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/shared/table_file.c - makes the file of the shared arrays, by plain system calls.
+ *
+ * Only in a tmpfs: a file on a disk would be written back, and an OOM kill would wait for that. Only in a directory of
+ * this user that nobody else can enter, opened without following a link. The file is locked (flock) before it gets its
+ * name, and the descriptor is closed at once: the lock lives as long as the mapping, so it ends with the process. A
+ * limit of file sizes would kill the process (SIGXFSZ) when the file is made longer, so it is looked at first. The used
+ * entries are written with write(2), which reports a full file system; from then on the kernel is asked for pages
+ * before they are used (shared.c).
+ *
+ * A forked child copies its parent's entries. Those below its own counts do not change any more. The counters of the
+ * heap are those at the fork, which the parent kept for it.
+ */
+#include "host/shared/table_file.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/process.h"
+#include "profile/table_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct {
+    struct dp_tables_file *header; /* at the begin of the range */
+    char *end;
+    bool wanted, mapped;
+    bool own; /* this process made the file that is mapped */
+    char directory[DP_CONFIG_TEXT];
+    char name[DP_TABLE_NAME_MAX];
+    const char *what; /* could not be done; NULL: nothing failed, or it was logged */
+    int err;
+} file;
+
+bool dp_shared_file_is_wanted(void)
+{
+    return file.wanted || file.mapped;
+}
+
+bool dp_shared_file_is_mapped(void)
+{
+    return file.mapped;
+}
+
+struct dp_tables_file *dp_shared_file_header(void)
+{
+    return file.header;
+}
+
+void dp_shared_file_committed(enum dp_tables_array id, uint32_t n)
+{
+    _Atomic uint32_t *committed = &file.header->arrays[id].committed;
+    uint32_t seen = dp_load_relaxed(committed);
+    while (seen < n && !dp_cas_relaxed(committed, &seen, n)) {
+    }
+}
+
+/* ---- init ------------------------------------------------------------------------------------------------------- */
+
+static void copy_text(char *to, size_t n_bytes, const char *from)
+{
+    size_t n = strlen(from);
+    n = n < n_bytes ? n : n_bytes - 1;
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+/* False: the arrays are not one range. */
+static bool describe_arrays(void)
+{
+    struct dp_tables_file *h = file.header;
+    size_t n_bytes = dp_page_ceil(DP_TABLE_FILE_HEADER);
+    for (int id = 0; id < DP_ARRAYS; id++) {
+        const struct dp_shared_array *array = dp_shared_array((enum dp_tables_array)id);
+        if (!array->at)
+            continue;
+        n_bytes += array->n_parts * array->stride_bytes;
+        h->arrays[id].offset = (uint64_t)(array->at - (char *)h);
+        h->arrays[id].stride_bytes = array->stride_bytes;
+        h->arrays[id].each_bytes = (uint32_t)array->each_bytes;
+        h->arrays[id].most = array->most;
+        h->arrays[id].n_parts = array->n_parts;
+    }
+    h->n_bytes = n_bytes;
+    return (size_t)(file.end - (char *)h) == n_bytes;
+}
+
+static void describe_process(const struct dp_config *conf)
+{
+    struct dp_tables_file *h = file.header;
+    const char *execfn = (const char *)getauxval(AT_EXECFN);
+    memcpy(h->magic, DP_TABLE_FILE_MAGIC, sizeof DP_TABLE_FILE_MAGIC);
+    h->header_bytes = DP_TABLE_FILE_HEADER;
+    h->entry = getauxval(AT_ENTRY);
+    h->memory = conf->memory;
+    h->heap_rate = conf->heap_rate;
+    h->mutex_rate = conf->mutex_rate;
+    h->block_rate_ns = conf->block_rate_ns;
+    h->cpu_rate_ns = conf->cpu_rate_ns;
+    h->depth = conf->depth;
+    h->max_samples = conf->max_samples;
+    h->age = conf->age;
+    h->unwind = conf->unwind;
+    h->symbolize = conf->symbolize;
+    h->address = conf->address;
+    h->types = conf->types;
+    h->mmap = conf->mmap;
+    dp_process_program(h->program);
+    copy_text(h->execfn, sizeof h->execfn, execfn ? execfn : "");
+    copy_text(h->out, sizeof h->out, conf->out);
+}
+
+int dp_shared_file_init(const struct dp_config *conf)
+{
+    file.header = dp_mem_table_shared(DP_TABLE_FILE_HEADER, DP_TABLE_FILE_HEADER);
+    if (!file.header)
+        return -ENOMEM;
+    file.end = (char *)file.header + dp_page_ceil(DP_TABLE_FILE_HEADER);
+    for (int id = 0; id < DP_ARRAYS; id++) {
+        const struct dp_shared_array *array = dp_shared_array((enum dp_tables_array)id);
+        char *end = array->at ? array->at + array->n_parts * array->stride_bytes : NULL;
+        file.end = end > file.end ? end : file.end;
+    }
+    bool is_range = describe_arrays();
+    file.wanted = is_range && conf->tables[0] && dp_page_bytes() == DP_PAGE_LEAST;
+    if (!file.wanted)
+        return 0;
+    copy_text(file.directory, sizeof file.directory, conf->tables);
+    describe_process(conf);
+    return 0;
+}
+
+/* ---- making the file -------------------------------------------------------------------------------------------- */
+
+/* The libc functions are cancellation points, and a program may interpose them. */
+static int result(long got)
+{
+    return got < 0 ? -errno : (int)got;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+}
+
+static int write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
+{
+    const char *at = bytes;
+    while (n_bytes) {
+        long n = syscall(SYS_pwrite64, fd, at, n_bytes, offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n ? -errno : -ENOSPC;
+        at += n;
+        offset += (uint64_t)n;
+        n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The number of entries of an array that a new file gets from the present one. */
+static uint32_t n_copied(const struct dp_shared_array *array)
+{
+    if (array->is_fresh)
+        return 0;
+    uint32_t backed = dp_load_relaxed(&array->backed);
+    uint32_t n = array->used ? dp_load_relaxed(array->used) : file.mapped ? backed : 0;
+    return n < backed ? n : backed;
+}
+
+/* Writes n entries, and says how many have memory then: those of whole pages. */
+static int write_array(int fd, enum dp_tables_array id, const void *at, uint32_t n, uint32_t backed[DP_ARRAYS])
+{
+    const struct dp_shared_array *array = dp_shared_array(id);
+    size_t n_bytes = n * array->each_bytes;
+    int err = n ? write_at(fd, at, n_bytes, (uint64_t)(array->at - (char *)file.header)) : 0;
+    size_t whole = dp_page_ceil(n_bytes) / array->each_bytes;
+    backed[id] = whole < array->most ? (uint32_t)whole : array->most;
+    return err;
+}
+
+static int write_arrays(int fd, const struct dp_shared_content *contents, size_t n_contents, uint32_t backed[DP_ARRAYS])
+{
+    static const char zeros[64];
+    for (int i = 0; i < DP_ARRAYS; i++) {
+        enum dp_tables_array id = (enum dp_tables_array)i;
+        const struct dp_shared_array *array = dp_shared_array(id);
+        const void *at = array->at;
+        uint32_t n = at ? n_copied(array) : 0;
+        for (size_t k = 0; k < n_contents; k++)
+            if (contents[k].id == id) {
+                at = contents[k].at;
+                n = contents[k].n;
+            }
+        if (id < DP_ARRAY_BASE && !n) { /* the counters of [overflow] may be written at any time */
+            at = zeros;
+            n = 1;
+        }
+        int err = at ? write_array(fd, id, at, n, backed) : 0;
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
+{
+    struct dp_tables_file *h = file.header;
+    char page[DP_TABLE_FILE_HEADER];
+    struct dp_tables_file *to = (struct dp_tables_file *)(void *)page;
+    memset(page, 0, sizeof page);
+    memcpy(page, h, sizeof *h);
+    to->pid = dp_process_pid();
+    to->parent = (int32_t)syscall(SYS_getppid);
+    to->uid = (uint32_t)syscall(SYS_geteuid);
+    to->epoch = epoch;
+    to->made_wall_ns = wall_ns;
+    if (epoch || !to->origin_wall_ns) {
+        to->origin_wall_ns = wall_ns;
+        to->origin_mono_ns = mono_ns;
+    }
+    memset(to->current, 0, sizeof to->current);
+    memset(to->columns, 0, sizeof to->columns);
+    dp_store_relaxed(&to->allocated_bytes, 0);
+    if (!to->exe[0])
+        (void)!syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", to->exe, sizeof to->exe - 1);
+    for (int i = 0; i < DP_ARRAYS; i++)
+        dp_store_relaxed(&to->arrays[i].committed, backed[i]);
+    return write_at(fd, page, sizeof page, 0);
+}
+
+/* Appends a number; returns the end of the text. */
+static char *append_number(char *to, uint64_t number, unsigned base)
+{
+    char digits[24];
+    size_t n = 0;
+    do
+        digits[n++] = "0123456789abcdef"[number % base];
+    while (number /= base);
+    while (n)
+        *to++ = digits[--n];
+    *to = '\0';
+    return to;
+}
+
+static void make_name(char *name, uint32_t epoch, int64_t mono_ns)
+{
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t seed = 0;
+    if (random)
+        memcpy(&seed, random, sizeof seed);
+    seed ^= (uint64_t)dp_clock_read(CLOCK_MONOTONIC) ^ (uint64_t)dp_process_pid() << 32 ^ epoch;
+    char *end = append_number(name, (uint64_t)dp_process_pid(), 10);
+    *end++ = '.';
+    end = append_number(end, (uint64_t)mono_ns / 10000000, 10);
+    *end++ = '.';
+    append_number(end, dp_hash_mix(seed) >> 32 | 1u << 31, 16);
+}
+
+/* Maps private memory with the same content over the range: for a child whose parent has a file. */
+static bool make_private(const struct dp_shared_content *contents, size_t n_contents)
+{
+    char *from = (char *)file.header;
+    size_t n_bytes = (size_t)(file.end - from);
+    char *to = (char *)syscall(SYS_mmap, NULL, n_bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (to == MAP_FAILED)
+        return false;
+    memcpy(to, from, sizeof *file.header);
+    for (int i = 0; i < DP_ARRAYS; i++) {
+        const struct dp_shared_array *array = dp_shared_array((enum dp_tables_array)i);
+        if (array->at)
+            memcpy(to + (array->at - from), array->at, n_copied(array) * array->each_bytes);
+    }
+    for (size_t k = 0; k < n_contents; k++) {
+        const struct dp_shared_array *array = dp_shared_array(contents[k].id);
+        memcpy(to + (array->at - from), contents[k].at, contents[k].n * array->each_bytes);
+    }
+    if (syscall(SYS_mremap, to, n_bytes, n_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, from) == -1) {
+        syscall(SYS_munmap, to, n_bytes);
+        return false;
+    }
+    for (int i = 0; i < DP_ARRAYS; i++)
+        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->backed,
+                         dp_shared_array((enum dp_tables_array)i)->most);
+    return true;
+}
+
+static int map_file(int fd)
+{
+    size_t n_bytes = (size_t)(file.end - (char *)file.header);
+    long got = syscall(SYS_mmap, file.header, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    return got == -1 ? -errno : 0;
+}
+
+/* Whether this kernel can be asked for pages beforehand, and can clear a page in children. */
+static int check_kernel(void)
+{
+    struct rlimit limit;
+    size_t n_bytes = (size_t)(file.end - (char *)file.header);
+    if (dp_process_has_seccomp())
+        return -EPERM;
+    if (!syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) && limit.rlim_cur < n_bytes)
+        return -EFBIG;
+    if (madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ||
+        madvise(&dp_shared_own, sizeof dp_shared_own, MADV_WIPEONFORK))
+        return -errno;
+    return 0;
+}
+
+static int make(int dir, uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents, const char **what)
+{
+    char temporary[DP_TABLE_NAME_MAX + sizeof DP_TABLE_FILE_NEW];
+    uint32_t backed[DP_ARRAYS] = {0};
+    int64_t wall_ns, mono_ns;
+    dp_clock_moment(&mono_ns, &wall_ns);
+    make_name(file.name, epoch, mono_ns);
+    size_t n_name = strlen(file.name);
+    memcpy(temporary, file.name, n_name);
+    memcpy(temporary + n_name, DP_TABLE_FILE_NEW, sizeof DP_TABLE_FILE_NEW);
+    *what = "make a file";
+    int fd = result(syscall(SYS_openat, dir, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (fd < 0)
+        return fd;
+    int err = result(syscall(SYS_flock, fd, LOCK_EX | LOCK_NB));
+    if (!err)
+        err = result(syscall(SYS_ftruncate, fd, (long)(file.end - (char *)file.header)));
+    if (!err)
+        err = write_arrays(fd, contents, n_contents, backed);
+    if (!err)
+        err = write_header(fd, epoch, backed, wall_ns, mono_ns);
+    if (!err)
+        err = result(syscall(SYS_renameat, dir, temporary, dir, file.name));
+    if (!err && (err = map_file(fd)))
+        syscall(SYS_unlinkat, dir, file.name, 0);
+    else if (err)
+        syscall(SYS_unlinkat, dir, temporary, 0);
+    close_fd(fd);
+    for (int i = 0; !err && i < DP_ARRAYS; i++)
+        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->backed, backed[i]);
+    return err;
+}
+
+bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents)
+{
+    int saved = errno;
+    const char *what = "use them";
+    int dir = -1, err = check_kernel();
+    if (!err)
+        err = dir = dp_tables_place_open(file.directory, true, &what);
+    if (dir >= 0)
+        err = make(dir, epoch, contents, n_contents, &what);
+    close_fd(dir);
+    bool is_usable = true;
+    if (!err) {
+        file.mapped = file.own = true;
+    } else {
+        madvise(&dp_shared_own, sizeof dp_shared_own, MADV_KEEPONFORK);
+        is_usable = !file.mapped || make_private(contents, n_contents);
+        file.wanted = file.mapped = file.own = file.mapped && !is_usable;
+    }
+    file.err = err;
+    file.what = err ? what : NULL;
+    errno = saved;
+    return is_usable;
+}
+
+int dp_shared_file_failure(const char **directory, const char **what)
+{
+    *directory = file.directory;
+    *what = file.what;
+    file.what = NULL;
+    return file.err;
+}
+
+void dp_shared_file_done(bool is_done, bool is_end)
+{
+    if (!file.own)
+        return;
+    dp_store_relaxed(&file.header->state, is_done ? DP_TABLE_IS_DONE : DP_TABLE_RUNS);
+    if (!is_done || !is_end || dp_process_has_seccomp())
+        return;
+    int saved = errno;
+    const char *what;
+    int dir = dp_tables_place_open(file.directory, false, &what);
+    if (dir >= 0)
+        syscall(SYS_unlinkat, dir, file.name, 0);
+    close_fd(dir);
+    errno = saved;
+}
+
+DP_IN_CHILD void dp_shared_file_fork_child(void)
+{
+    file.own = false;
+}

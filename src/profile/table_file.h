@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile/table_file.h - the layout of a file of tables: what a profiled process keeps in a tmpfs, so that another
+ * process can read it while the first one lives and after it was killed.
+ *
+ *     offset 0       struct dp_tables_file, DP_TABLE_FILE_HEADER bytes
+ *     then           the arrays, each of them whole pages; only a prefix of each has memory (`committed`)
+ *
+ * The file is mapped by the process that writes it, and its lock (flock) lives as long as that mapping: a lock that can
+ * be had says that the process has ended. The name is PID.START.RANDOM: process id, time of creation, random digits. A
+ * name that ends in .new belongs to a file that is being made.
+ *
+ * Only a library of the same build reads the arrays. Nothing in the file is trusted.
+ */
+#pragma once
+
+#include "profile/kinds.h"
+
+#include <stdint.h>
+
+#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 1" /* changes with struct dp_tables_file */
+#define DP_TABLE_FILE_HEADER 8192u
+#define DP_TABLE_FILE_NEW    ".new"
+
+/* In the order in which a reader of a living process must copy them: an entry refers only to entries of later arrays.
+ */
+enum dp_tables_array {
+    DP_ARRAY_COUNTERS, /* one for each kind, as the next two */
+    DP_ARRAY_BASE = DP_ARRAY_COUNTERS + DP_KIND_TABLES,
+    DP_ARRAY_RECORDS = DP_ARRAY_BASE + DP_KIND_TABLES,
+    DP_ARRAY_FREED = DP_ARRAY_RECORDS + DP_KIND_TABLES, /* frees of a forked process's own blocks */
+    DP_ARRAY_STRIPES,
+    DP_ARRAY_LABELS,
+    DP_ARRAY_STACKS,
+    DP_ARRAY_FRAMES,
+    DP_ARRAY_FUNCTIONS,
+    DP_ARRAY_OBJECTS,
+    DP_ARRAY_NAMES,
+    DP_ARRAY_HEAPS,
+    DP_ARRAY_COLUMNS, /* two for each kind: counters at the last file */
+    DP_ARRAYS = DP_ARRAY_COLUMNS + 2 * DP_KIND_TABLES,
+};
+
+struct dp_tables_file_array {
+    uint64_t offset;
+    uint64_t stride_bytes; /* between parts */
+    uint32_t each_bytes, most, n_parts;
+    _Atomic uint32_t committed; /* entries of each part that have memory; only grows */
+};
+
+enum dp_tables_file_state { DP_TABLE_RUNS, DP_TABLE_IS_DONE /* all was delivered: a reader only deletes the file */ };
+
+/* What a column has: the counters of one kind when file `seq` was written. */
+struct dp_tables_file_column {
+    int64_t wall_ns, mono_ns; /* the end of that file's window */
+    uint32_t n, seq;
+};
+
+struct dp_tables_file {
+    char magic[16];
+    uint32_t header_bytes, n_build_id;
+    uint8_t build_id[32]; /* of the library */
+    uint64_t n_bytes;     /* of the file */
+    int32_t pid, parent;
+    uint32_t uid, epoch;
+    uint64_t pid_scope; /* as of struct dp_stamp */
+    uint64_t process;
+    int64_t origin_wall_ns, origin_mono_ns; /* the start, or the fork */
+    int64_t made_wall_ns;
+    uint64_t entry; /* AT_ENTRY */
+    /* keys of the configuration that the layout and the profiles depend on */
+    int64_t memory, heap_rate, mutex_rate, block_rate_ns, cpu_rate_ns, wall_rate_ns, depth, max_samples;
+    uint32_t age, unwind, symbolize, address, types, mmap;
+    _Atomic uint32_t state;
+    _Atomic uint32_t n_allocated_shards;
+    _Atomic int64_t allocated_bytes;          /* as of the last sample */
+    _Atomic uint32_t current[DP_KIND_TABLES]; /* 1 + the column that was valid last; 0: no file was written */
+    struct dp_tables_file_column columns[2][DP_KIND_TABLES];
+    char program[64];
+    char out[1280]; /* the directory of the files; "": none */
+    char exe[1280], execfn[1280];
+    struct dp_tables_file_array arrays[DP_ARRAYS];
+};
+_Static_assert(sizeof(struct dp_tables_file) <= DP_TABLE_FILE_HEADER, "the header has room");

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* profile/table_place.c - opens the directory of files of tables, and refuses what another user could have put there.
+ */
+#include "profile/table_place.h"
+
+#include "base/text.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+static int refuse(int fd, int err)
+{
+    syscall(SYS_close, fd);
+    return err;
+}
+
+int dp_tables_place_open(const char *path, bool makes, const char **what)
+{
+    struct stat st;
+    struct statfs fs;
+    *what = "open the directory";
+    if (makes && syscall(SYS_mkdirat, AT_FDCWD, path, 0700) && errno != EEXIST) {
+        *what = "make the directory";
+        return -errno;
+    }
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *what = "use the directory, which must be this user's with mode 0700";
+    if (syscall(SYS_fstat, fd, &st))
+        return refuse(fd, -errno);
+    if (st.st_uid != (uid_t)syscall(SYS_geteuid) || st.st_mode & 077)
+        return refuse(fd, -EACCES);
+    *what = "use the directory, which must be in a tmpfs";
+    if (syscall(SYS_fstatfs, fd, &fs))
+        return refuse(fd, -errno);
+    return fs.f_type == TMPFS_MAGIC ? fd : refuse(fd, -ENOTSUP);
+}
+
+void dp_tables_place_default(char *path, size_t n_bytes)
+{
+    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+    struct statfs fs;
+    bool is_usable = runtime && *runtime == '/' && strlen(runtime) < n_bytes / 2 && !stat(runtime, &st) &&
+                     st.st_uid == geteuid() && !statfs(runtime, &fs) && fs.f_type == TMPFS_MAGIC;
+    dp_text_format(path, n_bytes, "%s/deltaprof-%u", is_usable ? runtime : "/dev/shm", (unsigned)geteuid());
+}
+
+size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32])
+{
+    const char *bytes = notes;
+    for (size_t at = 0; n_bytes - at >= sizeof(Elf64_Nhdr) && at < n_bytes;) {
+        Elf64_Nhdr note;
+        memcpy(&note, bytes + at, sizeof note);
+        size_t name = at + sizeof note, desc = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
+        size_t next = desc + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+        if (next > n_bytes || next <= at)
+            break;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(bytes + name, "GNU", 4) &&
+            note.n_descsz <= 32) {
+            memcpy(build_id, bytes + desc, note.n_descsz);
+            return note.n_descsz;
+        }
+        at = next;
+    }
+    return 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/recover/list.c - lists the tables of a directory. Whether a process has ended is told by the lock of its file,
+ * which it holds as long as it has the file mapped. A forked child that has not made tables of its own yet keeps its
+ * parent's lock: so a process of this pid namespace that is not there any more has ended, too.
+ */
+#include "tool/recover/recover.h"
+
+#include "base/text.h"
+#include "profile/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_OF(t)   ((int64_t)(t).tv_sec * 1000000000 + (t).tv_nsec)
+#define NEW_MOST_S 60
+#define TICKS_IN_S 100
+
+/* When the process with this pid was started, ns of Unix time; 0: there is none; -1: not known. */
+static int64_t started_ns(pid_t pid)
+{
+    char path[32], text[1024], *end;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kill(pid, 0) && errno == ESRCH ? 0 : -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return -1;
+    const char *state = strrchr(text, ')') + 2;
+    if (*state == 'Z' || *state == 'X')
+        return 0;
+    struct timespec wall, boot;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    return NS_OF(wall) - NS_OF(boot) + (int64_t)(strtoull(at + 1, &end, 10) * (1000000000 / TICKS_IN_S));
+}
+
+static bool has_ended(int fd, const struct dp_tables_file *h)
+{
+    if (!flock(fd, LOCK_SH | LOCK_NB)) {
+        flock(fd, LOCK_UN);
+        return true;
+    }
+    char path[64], link[64], ours[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", h->pid);
+    ssize_t n = readlink(path, link, sizeof link - 1), m = readlink("/proc/self/ns/pid", ours, sizeof ours - 1);
+    int64_t started = started_ns(h->pid);
+    if (started == 0)
+        return m > 0; /* a child has the lock */
+    return n > 0 && n == m && !memcmp(link, ours, (size_t)n) && started > h->made_wall_ns + 1000000000;
+}
+
+static void describe(struct dp_recover_table *t, int fd)
+{
+    static struct dp_tables_file h;
+    struct stat st;
+    t->state = DP_RECOVER_UNKNOWN;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || pread(fd, &h, sizeof h, 0) != sizeof h ||
+        memcmp(h.magic, DP_TABLE_FILE_MAGIC, sizeof DP_TABLE_FILE_MAGIC) || h.pid <= 0 ||
+        !memchr(h.program, 0, sizeof h.program) || !memchr(h.out, 0, sizeof h.out))
+        return;
+    t->pid = h.pid;
+    t->parent = h.parent;
+    t->begin_wall_ns = h.origin_wall_ns;
+    t->changed_ns = NS_OF(st.st_mtim);
+    t->n_bytes = (int64_t)st.st_blocks * 512;
+    t->heap_rate = h.heap_rate;
+    t->mutex_rate = h.mutex_rate;
+    t->block_rate_ns = h.block_rate_ns;
+    t->cpu_rate_ns = h.cpu_rate_ns;
+    memcpy(t->program, h.program, sizeof t->program);
+    dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
+    bool is_done = dp_load_relaxed(&h.state) == DP_TABLE_IS_DONE;
+    t->state = !has_ended(fd, &h) ? DP_RECOVER_LIVES : is_done ? DP_RECOVER_DONE : DP_RECOVER_ENDED;
+}
+
+/* A file that never got its name: of a process that was killed meanwhile. */
+static void delete_unfinished(int dir, const char *name)
+{
+    struct stat st;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && time(NULL) - st.st_mtim.tv_sec > NEW_MOST_S &&
+        !flock(fd, LOCK_EX | LOCK_NB))
+        unlinkat(dir, name, 0);
+    close(fd);
+}
+
+static bool is_unfinished(const char *name)
+{
+    size_t n = strlen(name), n_suffix = sizeof DP_TABLE_FILE_NEW - 1;
+    return n > n_suffix && !strcmp(name + n - n_suffix, DP_TABLE_FILE_NEW);
+}
+
+/* PID.START.RANDOM */
+static bool is_name(const char *name)
+{
+    int dots = 0;
+    for (const char *p = name; *p; p++)
+        if (*p == '.')
+            dots++;
+        else if (!strchr("0123456789abcdef", *p))
+            return false;
+    return dots == 2 && *name != '.' && strlen(name) < DP_TABLE_NAME_MAX;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct dp_recover_table *x = a, *y = b;
+    return x->begin_wall_ns < y->begin_wall_ns ? -1 : x->begin_wall_ns > y->begin_wall_ns;
+}
+
+static int add(struct dp_recover_list *list, int dir, const char *name)
+{
+    struct dp_recover_table *at = realloc(list->at, (list->n + 1) * sizeof *at);
+    if (!at)
+        return -ENOMEM;
+    list->at = at;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return 0; /* it was deleted, or is a link */
+    struct dp_recover_table *t = &list->at[list->n++];
+    memset(t, 0, sizeof *t);
+    strcpy(t->name, name);
+    describe(t, fd);
+    close(fd);
+    return 0;
+}
+
+int dp_recover_list(const char *directory, struct dp_recover_list *list, char *why)
+{
+    const char *what;
+    memset(list, 0, sizeof *list);
+    if (directory)
+        snprintf(list->directory, sizeof list->directory, "%s", directory);
+    else
+        dp_tables_place_default(list->directory, sizeof list->directory);
+    int fd = dp_tables_place_open(list->directory, false, &what);
+    if (fd == -ENOENT && !directory)
+        return 0;
+    if (fd < 0) {
+        dp_text_format(why, DP_RECOVER_WHY, "%s: cannot %s: %s", list->directory, what, strerror(-fd));
+        return fd;
+    }
+    DIR *dir = fdopendir(fd);
+    int err = dir ? 0 : -errno;
+    for (struct dirent *entry; !err && (entry = readdir(dir));)
+        if (is_unfinished(entry->d_name))
+            delete_unfinished(fd, entry->d_name);
+        else if (is_name(entry->d_name))
+            err = add(list, fd, entry->d_name);
+    if (dir)
+        closedir(dir);
+    else
+        close(fd);
+    if (list->n)
+        qsort(list->at, list->n, sizeof *list->at, by_begin);
+    if (err)
+        dp_text_format(why, DP_RECOVER_WHY, "%s: %s", list->directory, strerror(-err));
+    return err;
+}
+
+void dp_recover_list_fini(struct dp_recover_list *list)
+{
+    free(list->at);
+    memset(list, 0, sizeof *list);
+}
+
+const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *list, pid_t pid)
+{
+    for (size_t i = list->n; i-- > 0;)
+        if (list->at[i].pid == pid && list->at[i].state == DP_RECOVER_LIVES)
+            return &list->at[i];
+    return NULL;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/recover/reader.c - the process that reads one table: it loads the library, which lays the tables out, and
+ * answers the questions of its parent until that closes the socket.
+ */
+#include "base/mem.h"
+#include "profile/file_name.h"
+#include "tool/recover/library.h"
+#include "tool/recover/protocol.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The files of the process whose tables are read. */
+struct files {
+    const char *directory, *program;
+    int pid;
+};
+
+bool dp_recover_receive(int fd, void *bytes, size_t n_bytes)
+{
+    for (char *at = bytes; n_bytes;) {
+        ssize_t n = read(fd, at, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+bool dp_recover_send(int fd, const void *bytes, size_t n_bytes)
+{
+    for (const char *at = bytes; n_bytes;) {
+        ssize_t n = send(fd, at, n_bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+static bool is_written(void *ctx, unsigned kind, uint32_t seq)
+{
+    const struct files *files = ctx;
+    char name[DP_PROFILE_NAME_MAX], path[PATH_MAX + DP_PROFILE_NAME_MAX];
+    dp_profile_name_format(name, files->program, files->pid, seq, kind);
+    snprintf(path, sizeof path, "%s/%s", files->directory, name);
+    return *files->directory && !access(path, F_OK);
+}
+
+static int send_part(void *ctx, const void *bytes, size_t n_bytes)
+{
+    uint32_t n = (uint32_t)n_bytes;
+    (void)ctx;
+    if (!n)
+        return 0;
+    return dp_recover_send(DP_RECOVER_FD_SOCKET, &n, sizeof n) && dp_recover_send(DP_RECOVER_FD_SOCKET, bytes, n_bytes)
+               ? 0
+               : -EPIPE;
+}
+
+/* --read-tables PROC DIRECTORY PROGRAM PID */
+int dp_recover_reader(int argc, char **argv)
+{
+    char why[DP_RECOVER_WHY] = "";
+    if (argc != 6)
+        return 2;
+    const char *proc = argv[2];
+    struct files files = {argv[3], argv[4], 0};
+    if (sscanf(argv[5], "%d", &files.pid) != 1)
+        return 2;
+    const struct deltaprof_outside *outside = dp_recover_library(why, sizeof why);
+    struct dp_recover_question q;
+    while (dp_recover_receive(DP_RECOVER_FD_SOCKET, &q, sizeof q)) {
+        struct dp_recover_answer a = {.err = outside ? 0 : -ENOENT};
+        const uint32_t end = 0;
+        if (!outside)
+            memcpy(a.why, why, sizeof why);
+        else if (q.is_write)
+            a.err = outside->write(q.kind, q.flags, send_part, NULL, &a.profile);
+        else
+            a.err = outside->adopt(DP_RECOVER_FD_TABLE, proc, is_written, &files, a.why, sizeof a.why);
+        if (!dp_recover_send(DP_RECOVER_FD_SOCKET, &end, sizeof end) ||
+            !dp_recover_send(DP_RECOVER_FD_SOCKET, &a, sizeof a))
+            break;
+    }
+    _exit(0);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/recover/recover.c - opens a table: starts the process that reads it (reader.c) and asks it for profiles. The
+ * reader is a program of its own, not a fork: the caller may have threads, and what a broken process left behind may
+ * end the reader.
+ */
+#include "base/text.h"
+#include "tool/query/installed.h"
+#include "tool/recover/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct dp_recover {
+    int socket;
+    pid_t reader;
+    bool is_dead;
+};
+
+/* The command deltaprof: this program, or the one beside it. */
+static void find_command(char path[PATH_MAX])
+{
+    static const char *const places[] = {"."};
+    char self[PATH_MAX], dir[PATH_MAX];
+    if (dp_query_naming_installed(places, 1, "deltaprof", self, dir))
+        snprintf(path, PATH_MAX, "/proc/self/exe");
+    else
+        snprintf(path, PATH_MAX, "%.*s/deltaprof", PATH_MAX - 16, dir);
+}
+
+/* Without LD_PRELOAD: a reader is not profiled. */
+static char **reader_environment(void)
+{
+    size_t n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **copy = calloc(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", 11) && strncmp(environ[i], "DELTAPROF_CONF=", 15))
+            copy[kept++] = environ[i];
+    return copy;
+}
+
+static int start_reader(struct dp_recover *r, int table_fd, const struct dp_recover_table *table)
+{
+    char path[PATH_MAX], proc[32] = "", pid[16];
+    int ends[2];
+    if (table->state == DP_RECOVER_LIVES)
+        snprintf(proc, sizeof proc, "/proc/%d", (int)table->pid);
+    snprintf(pid, sizeof pid, "%d", (int)table->pid);
+    find_command(path);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return -errno;
+    /* Numbers above those that the reader gets, so that no dup2 overwrites the other one. */
+    int socket = fcntl(ends[1], F_DUPFD_CLOEXEC, 10), file = fcntl(table_fd, F_DUPFD_CLOEXEC, 10);
+    char *argv[] = {
+        (char *)"deltaprof", (char *)"--read-tables", proc, (char *)table->out, (char *)table->program, pid, NULL};
+    char **env = reader_environment();
+    posix_spawn_file_actions_t actions;
+    int err = env && socket >= 0 && file >= 0 ? 0 : -ENOMEM;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, socket, DP_RECOVER_FD_SOCKET);
+    posix_spawn_file_actions_adddup2(&actions, file, DP_RECOVER_FD_TABLE);
+    if (!err)
+        err = -posix_spawn(&r->reader, path, &actions, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    free(env);
+    close(ends[1]);
+    if (socket >= 0)
+        close(socket);
+    if (file >= 0)
+        close(file);
+    if (err)
+        close(ends[0]);
+    else
+        r->socket = ends[0];
+    return err;
+}
+
+/* Passes the parts of a profile to fn, and receives the answer. After an error of fn the rest is dropped. */
+static int answer(struct dp_recover *r, deltaprof_write_fn fn, void *ctx, struct dp_recover_answer *a)
+{
+    static _Thread_local char part[1 << 16];
+    int failed = 0;
+    uint32_t n;
+    while (dp_recover_receive(r->socket, &n, sizeof n)) {
+        if (!n)
+            return dp_recover_receive(r->socket, a, sizeof *a) ? (failed ? failed : a->err) : -EPIPE;
+        for (uint32_t left = n; left;) {
+            uint32_t now = left < sizeof part ? left : (uint32_t)sizeof part;
+            if (!dp_recover_receive(r->socket, part, now))
+                return -EPIPE;
+            if (!failed && fn)
+                failed = fn(ctx, part, now);
+            left -= now;
+        }
+    }
+    return -EPIPE;
+}
+
+static int ask(struct dp_recover *r, const struct dp_recover_question *q, deltaprof_write_fn fn, void *ctx,
+               struct dp_recover_answer *a)
+{
+    memset(a, 0, sizeof *a);
+    if (r->is_dead || !dp_recover_send(r->socket, q, sizeof *q))
+        return -EPIPE;
+    int err = answer(r, fn, ctx, a);
+    r->is_dead = err == -EPIPE;
+    return err;
+}
+
+int dp_recover_refresh(struct dp_recover *r, char *why)
+{
+    const struct dp_recover_question q = {0};
+    struct dp_recover_answer a;
+    int err = ask(r, &q, NULL, NULL, &a);
+    a.why[sizeof a.why - 1] = '\0';
+    if (err)
+        dp_text_format(why, DP_RECOVER_WHY, "%s", *a.why ? a.why : "its reader ended: the tables are damaged");
+    return err;
+}
+
+struct dp_recover *dp_recover_open(const char *directory, const struct dp_recover_table *table, char *why)
+{
+    const char *what;
+    char text[DP_RECOVER_WHY];
+    struct dp_recover *r = calloc(1, sizeof *r);
+    int dir = r ? dp_tables_place_open(directory, false, &what) : -ENOMEM;
+    int fd = dir < 0 ? dir : openat(dir, table->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int err = fd < 0 ? (dir < 0 ? dir : -errno) : start_reader(r, fd, table);
+    if (dir >= 0)
+        close(dir);
+    if (fd >= 0)
+        close(fd);
+    if (err) {
+        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", directory, table->name, strerror(-err));
+        free(r);
+        return NULL;
+    }
+    if (dp_recover_refresh(r, text)) {
+        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", directory, table->name, text);
+        dp_recover_close(r);
+        return NULL;
+    }
+    return r;
+}
+
+int dp_recover_write(struct dp_recover *r, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
+                     struct deltaprof_outside_profile *profile)
+{
+    const struct dp_recover_question q = {1, kind, flags};
+    struct dp_recover_answer a;
+    int err = ask(r, &q, fn, ctx, &a);
+    if (profile)
+        *profile = a.profile;
+    return err;
+}
+
+void dp_recover_close(struct dp_recover *r)
+{
+    if (!r)
+        return;
+    close(r->socket);
+    while (waitpid(r->reader, NULL, 0) < 0 && errno == EINTR) {
+    }
+    free(r);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/recover/recover.h - reads the tables of profiled processes from outside, while they live and after they ended.
+ *
+ *     list       which tables a directory has, and whose
+ *     open       one table; a process of its own reads it (library.c), so that a damaged one harms nobody
+ *     write      a profile of one kind, through a sink
+ *     deliver    of an ended process: writes its last profiles as files, and deletes the table
+ *
+ * Strings are valid as long as their struct. One thread at a time for each struct. Errors are negative errnos, with one
+ * line in `why` (DP_RECOVER_WHY bytes), which names what could not be read.
+ */
+#pragma once
+
+#include "profile/table_file.h"
+#include "profile/table_place.h"
+
+#include <deltaprof/outside.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DP_RECOVER_WHY 512
+
+enum dp_recover_state {
+    DP_RECOVER_LIVES,
+    DP_RECOVER_ENDED,   /* its last profiles were not delivered */
+    DP_RECOVER_DONE,    /* all was delivered: the table is only to be deleted */
+    DP_RECOVER_UNKNOWN, /* no file of tables of this version */
+};
+
+struct dp_recover_table {
+    char name[DP_TABLE_NAME_MAX]; /* in the directory */
+    enum dp_recover_state state;
+    pid_t pid, parent;
+    int64_t begin_wall_ns; /* the start, or the fork */
+    int64_t changed_ns;    /* of the file: Unix time */
+    int64_t n_bytes;       /* of memory */
+    int64_t heap_rate, mutex_rate, block_rate_ns, cpu_rate_ns;
+    char program[64];
+    char out[PATH_MAX]; /* where it writes its files; "": nowhere */
+};
+
+struct dp_recover_list {
+    char directory[PATH_MAX];
+    struct dp_recover_table *at;
+    size_t n;
+};
+
+/* Reads a directory; NULL: the user's own one. 0 and an empty list if it does not exist. Sorted by begin. */
+int dp_recover_list(const char *directory, struct dp_recover_list *list, char *why);
+void dp_recover_list_fini(struct dp_recover_list *list);
+
+/* The table of the living process with this pid; NULL: there is none. */
+const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *list, pid_t pid);
+
+struct dp_recover;
+/* Starts a reader and copies the tables. NULL: why tells the reason. */
+struct dp_recover *dp_recover_open(const char *directory, const struct dp_recover_table *table, char *why);
+/* Copies the tables again: a living process has gone on. 0 or a negative errno. */
+int dp_recover_refresh(struct dp_recover *, char *why);
+/*
+ * Writes a profile of kind (enum dp_kind_id) through fn. flags: enum deltaprof_outside_flags. Returns 0; 1: no row,
+ * with SKIP_EMPTY; fn's error; -EPIPE: the reader died; or another negative errno.
+ */
+int dp_recover_write(struct dp_recover *, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
+                     struct deltaprof_outside_profile *profile);
+void dp_recover_close(struct dp_recover *); /* takes NULL */
+
+/*
+ * Writes the last profiles of an ended process to its directory, with the comments #ended and #killed, then deletes the
+ * table. Another process that is doing this already is left alone. Returns the number of files; or a negative errno:
+ * the table stays.
+ */
+int dp_recover_deliver(const char *directory, const struct dp_recover_table *table, char *why);
+
+/*
+ * Delivers all ended processes of a directory that write to `out`, or to any directory if out is NULL, and deletes
+ * remains. fn is called with each table that could not be read. Returns the number of processes.
+ */
+int dp_recover_all(const char *directory, const char *out, void (*fn)(const char *why));
+
+/* The reader's process: what main calls for `deltaprof --read-tables`. Returns an exit status. */
+int dp_recover_reader(int argc, char **argv);
