@@ -29,6 +29,7 @@ struct deltaprof_outside_profile {
     int64_t from_ns, to_ns; /* ns of Unix time */
     uint64_t n_rows;
     int64_t inuse_bytes; /* of a heap profile; else -1 */
+    int64_t worst_ns;    /* of a profile of waits: the largest delay of a row */
 };
 
 struct deltaprof_outside {

@@ -51,7 +51,7 @@ bool dp_process_has_seccomp(void)
 static bool has_filter(void)
 {
     int saved = errno;
-    bool has = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+    bool has = syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
     errno = saved;
     return has;
 }

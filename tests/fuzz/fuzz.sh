@@ -15,7 +15,7 @@ program=$work/fuzz base=$work/base.a
 [ -n "$new" ] || mkdir "${new:=$work/new}"
 system="-lpthread -ldl"
 hooks=$(for room in heap locks; do sed -n "/^${room}_hook_sources/,/^)/s|^  '\(.*\)',|$src/host/$room/\1|p" "$src/host/$room/meson.build"; done)
-core="$(ls "$src"/host/objects/*.c "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c) $hooks $src/host/api/recording.c $base"
+core="$(ls "$src"/host/shared/*.c "$src"/host/objects/*.c "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c) $hooks $src/host/api/recording.c $base"
 compile="clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR=\"\" -I$src -I$src/../include"
 # An archive, so that each target takes of base and profile what it needs, and exact_mem.c stands for mem.c where it comes first.
 (cd "$work" && $compile -c "$src"/base/*.c "$src"/profile/*.c && ar rc base.a ./*.o)

@@ -96,7 +96,9 @@ static void fork_prepare(void)
         return;
     learn_for_children();
     dp_report_fork_prepare();
+    int64_t kept = deltaprof_guard_enter();
     dp_record_fork_prepare();
+    deltaprof_guard_exit(kept);
 }
 
 static void fork_parent(void)

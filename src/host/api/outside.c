@@ -40,7 +40,8 @@ static int write_once(struct dp_consumer *c, unsigned flags, deltaprof_write_fn 
     if (err == 0)
         dp_consumer_commit(c);
     if (profile)
-        *profile = (struct deltaprof_outside_profile){info.from_ns, info.to_ns, info.n_rows, info.inuse_bytes};
+        *profile =
+            (struct deltaprof_outside_profile){info.from_ns, info.to_ns, info.n_rows, info.inuse_bytes, info.worst};
     return err;
 }
 

@@ -116,7 +116,7 @@ static void close_at(size_t i, size_t n)
 static void count_free(const struct range *range, uintptr_t n_bytes, uint32_t objects)
 {
     uint32_t epoch = dp_record_epoch();
-    if (range->record == RESERVED)
+    if (range->record == RESERVED || (dp_record_is_marked() && !dp_record_may_free()))
         return;
     if (epoch && range->epoch == (uint16_t)epoch)
         dp_heap_inherited_add_own_free(range->record, objects, (int64_t)n_bytes);

@@ -145,13 +145,26 @@ static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e
     return sum;
 }
 
+static int64_t worst_of(const struct dp_consumer *c)
+{
+    int64_t worst = 0;
+    for (size_t i = 0; i < c->buffers->rows.n; i++)
+        if (c->buffers->rows.at[i].values[1] > worst)
+            worst = c->buffers->rows.at[i].values[1];
+    return worst;
+}
+
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *e, const struct dp_emit_source *source,
                      dp_pprof_write_fn fn, void *ctx, struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
-        *info = (struct dp_profile_info){cumulative ? dp_report_origin().wall_ns : c->from.wall_ns, c->to.wall_ns,
-                                         c->buffers->rows.n, inuse_of(c, e), 0};
+        *info = (struct dp_profile_info){cumulative ? dp_report_origin().wall_ns : c->from.wall_ns,
+                                         c->to.wall_ns,
+                                         c->buffers->rows.n,
+                                         inuse_of(c, e),
+                                         worst_of(c),
+                                         0};
     if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))

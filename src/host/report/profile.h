@@ -57,6 +57,7 @@ struct dp_profile_info {
     int64_t from_ns, to_ns; /* wall clock: [last success, now) */
     size_t n_rows;
     int64_t inuse_bytes; /* for heap profiles of hooks; -1: another kind, or inuse_space not among the types */
+    int64_t worst;       /* the largest second value of a row */
     size_t n_missed;     /* DP_WRITE_NO_WAIT: frames that a write that waits might name */
 };
 

@@ -66,7 +66,7 @@ static bool populate(char *at, size_t n_bytes)
 bool dp_shared_reach_slow(struct dp_shared_array *array, uint32_t n)
 {
     uint32_t backed = dp_load_relaxed(&array->backed);
-    if (n > array->most || dp_process_has_seccomp() || !dp_shared_file_is_mapped())
+    if (n > array->most || !dp_shared_file_is_mapped() || dp_process_has_seccomp() || dp_process_is_filtered())
         return false;
     size_t now = (size_t)backed * array->each_bytes, step = now < STEP_LEAST ? STEP_LEAST : now;
     size_t want = dp_page_ceil((size_t)n * array->each_bytes),

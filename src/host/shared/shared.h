@@ -29,8 +29,8 @@ struct dp_shared_array {
 };
 
 /*
- * The words of the gate and of the record store, in a page that the kernel clears in each child (MADV_WIPEONFORK) while
- * the arrays are in a file. Fork handlers set them again.
+ * The words of the gate and of the record store, in a page that the kernel clears in each child (MADV_WIPEONFORK) where
+ * a file is wanted. Fork handlers set them again.
  */
 extern struct dp_shared_own {
     _Alignas(DP_PAGE_LEAST) _Atomic uint32_t is_open; /* [ZERO], as the next two: record.c */

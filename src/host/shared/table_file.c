@@ -132,6 +132,8 @@ int dp_shared_file_init(const struct dp_config *conf)
     }
     bool is_range = describe_arrays();
     file.wanted = is_range && conf->tables[0] && dp_page_bytes() == DP_PAGE_LEAST;
+    if (file.wanted && madvise(&dp_shared_own, sizeof dp_shared_own, MADV_WIPEONFORK))
+        file.wanted = false;
     if (!file.wanted)
         return 0;
     copy_text(file.directory, sizeof file.directory, conf->tables);
@@ -304,19 +306,16 @@ static int map_file(int fd)
     return got == -1 ? -errno : 0;
 }
 
-/* Whether this kernel can be asked for pages beforehand, and can clear a page in children. */
+/* Whether files may grow, and this kernel can be asked for pages beforehand. */
 static int check_kernel(void)
 {
     struct rlimit limit;
     size_t n_bytes = (size_t)(file.end - (char *)file.header);
-    if (dp_process_has_seccomp())
+    if (dp_process_has_seccomp() || dp_process_is_filtered())
         return -EPERM;
     if (!syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) && limit.rlim_cur < n_bytes)
         return -EFBIG;
-    if (madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ||
-        madvise(&dp_shared_own, sizeof dp_shared_own, MADV_WIPEONFORK))
-        return -errno;
-    return 0;
+    return madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ? -errno : 0;
 }
 
 static int make(int dir, uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents, const char **what)
@@ -389,7 +388,7 @@ void dp_shared_file_done(bool is_done, bool is_end)
     if (!file.own)
         return;
     dp_store_relaxed(&file.header->state, is_done ? DP_TABLE_IS_DONE : DP_TABLE_RUNS);
-    if (!is_done || !is_end || dp_process_has_seccomp())
+    if (!is_done || !is_end || dp_process_has_seccomp() || dp_process_is_filtered())
         return;
     int saved = errno;
     const char *what;

@@ -29,6 +29,7 @@ int dp_cli_recover(int argc, char **argv);
 int dp_cli_rss(int argc, char **argv);
 int dp_cli_view(int argc, char **argv);
 int dp_cli_convert(int argc, char **argv);
+int dp_cli_ps(int argc, char **argv);
 int dp_cli_push(int argc, char **argv);
 int dp_cli_timeline(int argc, char **argv);
 int dp_cli_pgo(int argc, char **argv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/query/print.h"
 #include "tool/recover/recover.h"
 
@@ -29,6 +30,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_check},
     {"rss", "[--json] [--no-children] PID [DIR] | PATH...", "show where the resident memory of a process went",
      dp_cli_rss},
+    {"ps", "[DIR]", "list the profiled processes of the user", dp_cli_ps},
     {"recover", "[DIR]", "write the last profiles of processes that were killed", dp_cli_recover},
     {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
     {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
@@ -132,6 +134,15 @@ static int help(int argc, char **argv)
     return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
 }
 
+static int run_verb(const struct dp_cli_verb *verb, int argc, char **argv)
+{
+    int status = dp_cli_live_begin(argc, argv);
+    if (!status)
+        status = verb->main(argc, argv);
+    dp_cli_live_end();
+    return status;
+}
+
 static int command(int argc, char **argv)
 {
     if (argc < 2) {
@@ -152,11 +163,11 @@ static int command(int argc, char **argv)
         return dp_recover_reader(argc, argv);
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
     if (verb)
-        return verb->main(argc - 1, argv + 1);
+        return run_verb(verb, argc - 1, argv + 1);
     if (!is_path(argv[1]))
         return refuse(NULL, argv[1]);
     argv[0] = (char *)"summary";
-    return dp_cli_summary(argc, argv);
+    return run_verb(dp_cli_verb("summary"), argc, argv);
 }
 
 /* The one place that makes sure that text which could not be written is an error, of every verb and every help. */

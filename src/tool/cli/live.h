@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/live.h - lets verbs read living processes, and delivers killed ones first. */
+#pragma once
+
+/*
+ * Puts the name of a temporary directory in the place of each argument that is the pid of a profiled process, with its
+ * profiles; and delivers the killed processes whose files lie in a directory among the arguments. Returns 0, or an exit
+ * status after one line on stderr.
+ */
+int dp_cli_live_begin(int argc, char **argv);
+/* Deletes the temporary directories. */
+void dp_cli_live_end(void);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/ps.c - `deltaprof ps`: lists the profiled processes of the user, from their tables. */
+#include "base/text.h"
+#include "tool/cli/cli.h"
+#include "tool/query/print.h"
+#include "tool/recover/recover.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char about[] =
+    "Lists the profiled processes of this user that have tables (key tables): pid, age, sampled memory in use, the "
+    "kinds\n"
+    "of profile that are on, the longest time that one stack has waited for locks in all, and the program. Their PIDs\n"
+    "can be given to top, tree, leaks, growth, waits, view and summary. DIR: the directory of the tables.\n";
+
+/* The kinds that are on, by their names. */
+static void write_kinds(const struct dp_recover_table *t, char *text, size_t n_bytes)
+{
+    const bool is_on[DP_KIND_TABLES] = {
+        [DP_KIND_HEAP] = t->heap_rate,
+        [DP_KIND_MUTEX] = t->mutex_rate,
+        [DP_KIND_BLOCK] = t->block_rate_ns,
+        [DP_KIND_CPU] = t->cpu_rate_ns,
+        [DP_KIND_CHAIN] = t->mutex_rate && t->block_rate_ns,
+    };
+    size_t n = 0;
+    text[0] = '\0';
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        if (is_on[kind])
+            n += dp_text_format(text + n, n_bytes - n, "%s%s", n ? "," : "", dp_kind_table[kind].name);
+    if (!n)
+        dp_text_format(text, n_bytes, "-");
+}
+
+static int drop_part(void *ctx, const void *bytes, size_t n_bytes)
+{
+    (void)ctx, (void)bytes, (void)n_bytes;
+    return 0;
+}
+
+static void print_process(const struct dp_recover_list *list, const struct dp_recover_table *t, int64_t now_ns)
+{
+    struct deltaprof_outside_profile heap = {.inuse_bytes = -1}, block = {0};
+    char why[DP_RECOVER_WHY], kinds[64], age[32], in_use[32] = "-", wait[32] = "-";
+    struct dp_recover *r = dp_recover_open(list->directory, t, why);
+    if (!r) {
+        dp_query_print_error("ps", "%s", why);
+        return;
+    }
+    dp_recover_write(r, DP_KIND_HEAP, DELTAPROF_OUTSIDE_SINCE_START, drop_part, NULL, &heap);
+    dp_recover_write(r, DP_KIND_BLOCK, DELTAPROF_OUTSIDE_SINCE_START, drop_part, NULL, &block);
+    dp_recover_close(r);
+    write_kinds(t, kinds, sizeof kinds);
+    dp_text_time(age, sizeof age, (now_ns - t->begin_wall_ns) / 1000000000 * 1000000000);
+    if (heap.inuse_bytes >= 0)
+        dp_text_size(in_use, sizeof in_use,
+                     heap.inuse_bytes < 10240 ? heap.inuse_bytes : heap.inuse_bytes & ~INT64_C(1023));
+    if (block.worst_ns > 0)
+        dp_text_time(wait, sizeof wait, block.worst_ns < 1000000 ? block.worst_ns : block.worst_ns / 1000000 * 1000000);
+    printf("%8d %10s %10s %12s  %-26s %s\n", (int)t->pid, age, in_use, wait, kinds, t->program);
+}
+
+int dp_cli_ps(int argc, char **argv)
+{
+    struct dp_recover_list list;
+    struct timespec now;
+    char why[DP_RECOVER_WHY] = "";
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+        dp_query_print_error("ps", "wrong arguments: deltaprof ps %s", dp_cli_verb("ps")->arguments);
+        return DP_EXIT_USAGE;
+    }
+    if (dp_recover_list(argc == 2 ? argv[1] : NULL, &list, why)) {
+        dp_query_print_error("ps", "%s", why);
+        return DP_EXIT_FAILED;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("%8s %10s %10s %12s  %-26s %s\n", "PID", "AGE", "IN USE", "WORST WAIT", "KINDS", "PROGRAM");
+    for (size_t i = 0; i < list.n; i++)
+        if (list.at[i].state == DP_RECOVER_LIVES)
+            print_process(&list, &list.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    dp_recover_list_fini(&list);
+    return 0;
+}

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""Tables in a tmpfs: what a killed process had recorded is written by `deltaprof recover`, all of it and nothing else."""
+import mmap
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+
+import reader
+from harness import BUILD, environment, main, need, new_directory, skip, victim, wait_until
+
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
+FUNCTIONS = ['makes_one', 'makes_two', 'makes_three']
+BOOK = 1 + 4 + 4 + 2 * len(FUNCTIONS)  # numbers of a process
+random.seed(31)
+
+
+def is_tmpfs(path):
+    done = subprocess.run(['stat', '-f', '-c', '%T', path], capture_output=True, text=True)
+    return done.stdout.strip() == 'tmpfs'
+
+
+if not is_tmpfs('/dev/shm'):
+    skip('no tmpfs at /dev/shm')
+
+
+def has_ended(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as f:
+            return f.read().rsplit(')', 1)[1].split()[0] in 'ZX'
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+class Tables:
+    """A directory for tables, one for profiles, and the page in which the victim keeps its book."""
+
+    def __enter__(self):
+        self.tables = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+        self.out = new_directory()
+        self.page = os.path.join(self.tables, 'book')
+        with open(self.page, 'wb') as f:
+            f.write(bytes(4096))
+        with open(self.page, 'r+b') as f:
+            self.memory = mmap.mmap(f.fileno(), 4096)
+        return self
+
+    def __exit__(self, *unused):
+        self.memory.close()
+        shutil.rmtree(self.tables)
+
+    def book(self, process=0):
+        """(pid, begun, done, {function: (begun, done)}); begun and done are allocs, bytes, frees, freed bytes."""
+        n = struct.unpack_from(f'{BOOK}q', self.memory, process * BOOK * 8)
+        by_function = {name: n[9 + 2 * i:11 + 2 * i] for i, name in enumerate(FUNCTIONS)}
+        return n[0], n[1:5], n[5:9], by_function
+
+    def left(self):
+        return [name for name in os.listdir(self.tables) if re.fullmatch(r'\d+\.\d+\.[0-9a-f]+(\.new)?', name)]
+
+    def start(self, threads=1, mode='plain', conf='heap_rate=1,cpu_rate=0,log=none'):
+        conf = f'{conf},tables={self.tables}'
+        return subprocess.Popen([victim('tables'), self.page, str(threads), mode], env=environment(conf, self.out),
+                                start_new_session=True, stdout=subprocess.DEVNULL)
+
+    def kill(self, process):
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for i in range(2):
+            wait_until(lambda: has_ended(self.book(i)[0]))
+
+    def deltaprof(self, *words, status=0):
+        done = subprocess.run([DELTAPROF, *map(str, words)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def heap(self, pid):
+        """Of all files of a process: sums by function of {allocs, bytes, frees, freed bytes} of its own blocks."""
+        files = reader.files(self.out, 'heap', '*', str(pid))
+        sums = {}
+        for path in files:
+            for sample in reader.load(path).samples:
+                if ('fork', 'inherited') in sample.labels:
+                    continue
+                name = next((n for n in sample.names if n in FUNCTIONS), 'other')
+                row = sums.setdefault(name, [0, 0, 0, 0])
+                row[0] += sample.values['alloc_objects']
+                row[1] += sample.values['alloc_space']
+                if path == files[-1]:
+                    row[2] -= sample.values['inuse_objects']
+                    row[3] -= sample.values['inuse_space']
+        for row in sums.values():
+            row[2] += row[0]
+            row[3] += row[1]
+        return sums, files
+
+
+def lies_between(t, process=0, extra=0):
+    """Each sum of the profiles lies between what was done and what was begun. extra: allocations before the book begins."""
+    pid, begun, done, by_function = t.book(process)
+    sums, files = t.heap(pid)
+    assert files, os.listdir(t.out)
+    total = [sum(sums.get(name, [0] * 4)[i] for name in FUNCTIONS) for i in range(4)]
+    for i in range(4):
+        assert done[i] <= total[i] <= begun[i], (i, done, total, begun, sums)
+    for name in FUNCTIONS:
+        assert by_function[name][1] <= sums[name][0] <= by_function[name][0], (name, by_function, sums)
+    last = reader.load(files[-1])
+    assert '#ended' in last.comments and '#killed' in last.comments, last.comments
+
+
+def killed(rounds, threads, mode='plain', processes=1, conf='heap_rate=1,cpu_rate=0,log=none'):
+    for _ in range(rounds):
+        with Tables() as t:
+            process = t.start(threads, mode, conf)
+            events = random.randrange(1000, 60000)
+            wait_until(lambda: all(t.book(i)[2][0] > events for i in range(processes)))
+            t.kill(process)
+            wait_until(lambda: len(t.left()) >= processes)
+            t.deltaprof('recover', t.tables)
+            for i in range(processes):
+                lies_between(t, i)
+            assert t.left() == [], t.left()
+
+
+def that_a_kill_loses_at_most_one_event_a_thread():
+    killed(15, 1)
+    killed(15, 4)
+
+
+def that_the_last_delta_begins_at_the_last_file():
+    killed(6, 2, conf='heap_rate=1,cpu_rate=0,log=none,interval=20ms,keep=0')
+
+
+def that_a_forked_child_leaves_its_own_events():
+    killed(10, 2, 'fork', 2)
+
+
+def that_exec_leaves_nothing_of_before():
+    killed(5, 1, 'exec')
+
+
+def that_a_raw_clone_counts_nothing_into_its_parent():
+    killed(3, 1, 'raw')
+
+
+def that_a_normal_end_leaves_no_file():
+    with Tables() as t:
+        done = subprocess.run(['/bin/sh', '-c', 'x=$(echo 1); : "$x"; exit 3'],
+                              env=environment(f'heap_rate=1,cpu_rate=0,log=none,tables={t.tables}', t.out))
+        assert done.returncode == 3 and t.left() == [], t.left()
+
+
+def that_a_living_process_is_read_without_its_help():
+    with Tables() as t:
+        os.environ['XDG_RUNTIME_DIR'] = t.tables
+        users = os.path.join(t.tables, f'deltaprof-{os.geteuid()}')
+        process = subprocess.Popen([victim('tables'), t.page, '1', 'plain'], start_new_session=True,
+                                   env=environment('heap_rate=1,cpu_rate=0,log=none,interval=0', t.out))
+        wait_until(lambda: t.book()[2][0] > 1000)
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: open(f'/proc/{process.pid}/stat').read().rsplit(')', 1)[1].split()[0] == 'T')
+        top = t.deltaprof('top', '--type', 'alloc_objects', process.pid)
+        assert all(name in top for name in FUNCTIONS), top
+        for verb in 'tree', 'leaks', 'summary', 'waits':
+            subprocess.run([DELTAPROF, verb, str(process.pid)], capture_output=True, timeout=60)
+        listed = [line.split() for line in t.deltaprof('ps').splitlines()[1:]]
+        assert [line[0] for line in listed] == [str(process.pid)] and listed[0][-1] == 'victim_tables', listed
+        assert 'heap' in listed[0][-2], listed
+        t.kill(process)
+        assert t.deltaprof('ps').splitlines()[1:] == []
+        t.deltaprof('top', t.out)  # delivers it
+        lies_between(t)
+        assert os.listdir(users) == []
+        del os.environ['XDG_RUNTIME_DIR']
+
+
+def that_a_damaged_table_is_refused_and_stays():
+    with Tables() as t:
+        process = t.start()
+        wait_until(lambda: t.book()[2][0] > 1000)
+        t.kill(process)
+        wait_until(t.left)
+        path = os.path.join(t.tables, t.left()[0])
+        with open(path, 'rb') as f:
+            whole = f.read()
+        for at, what in ((0, b'x'), (24, b'\xff' * 16), (3000, b'\xff' * 1000), (5000, b'\xff' * 2000)):
+            with open(path, 'r+b') as f:
+                f.write(whole)
+                f.seek(at)
+                f.write(what)
+            done = subprocess.run([DELTAPROF, 'recover', t.tables], capture_output=True, text=True, timeout=60)
+            assert done.returncode in (0, 1), (at, done)
+            if done.returncode == 0:
+                return  # the bytes were not needed: it was delivered
+            assert len(t.left()) == 1 and done.stderr.count('\n') == 1, (at, done.stderr)
+
+
+def ends_as_without_us(argv, prefix=(), conf='heap_rate=1,cpu_rate=0,log=none', **options):
+    out = new_directory()
+    done = subprocess.run([*prefix, *argv], env=environment(conf, out), capture_output=True, timeout=120, **options)
+    assert done.returncode == 0, (argv, prefix, done.returncode, done.stderr)
+    return out
+
+
+def that_limits_and_full_file_systems_harm_nobody():
+    with Tables() as t:
+        conf = f'heap_rate=1,cpu_rate=0,log=none,tables={t.tables}'
+        no_files = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        ends_as_without_us([victim('many'), '200'] if os.path.exists(victim('many')) else ['/bin/true'], conf=conf + ',out=none',
+                           preexec_fn=no_files)
+        assert t.left() == []
+        if os.geteuid() or subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode:
+            return
+        for size in '64k', '300k':
+            script = f'mount -t tmpfs -o size={size} none {t.tables} && exec "$@"'
+            ends_as_without_us(['/bin/sh', '-c', 'for i in 1 2 3; do x=$(echo $i); done'],
+                               ['unshare', '-m', 'sh', '-c', script, 'sh'], conf)
+
+
+def that_nothing_is_written_through_a_link_or_into_another_users_directory():
+    with Tables() as t:
+        real = os.path.join(t.tables, 'real')
+        os.mkdir(real, 0o700)
+        os.symlink(real, os.path.join(t.tables, 'link'))
+        os.mkdir(os.path.join(t.tables, 'open'), 0o755)
+        os.chmod(os.path.join(t.tables, 'open'), 0o755)
+        for name in 'link', 'open':
+            directory = os.path.join(t.tables, name)
+            ends_as_without_us(['/bin/sh', '-c', 'x=$(echo 1)'], conf=f'heap_rate=1,cpu_rate=0,log=none,tables={directory}')
+            assert os.listdir(directory) == [], name
+
+
+main(globals())
