@@ -37,6 +37,7 @@ enum dp_tables_array {
     DP_ARRAY_OBJECTS,
     DP_ARRAY_NAMES,
     DP_ARRAY_HEAPS,
+    DP_ARRAY_CLASSES, /* of futexes */
     DP_ARRAY_COLUMNS, /* two for each kind: counters at the last file */
     DP_ARRAYS = DP_ARRAY_COLUMNS + 2 * DP_KIND_TABLES,
 };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Coverage-guided fuzzing of one target with libFuzzer: fuzz.sh TARGET SECONDS [CORPUS-DIRECTORY]
-# TARGET: decode, diff, formats, cfi, object, request, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
+# TARGET: decode, diff, formats, cfi, object, request, tables, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
 # to the current directory. SECONDS 0: 5,000 runs, the same ones each time. ELFUTILS=DIRECTORY, a tree of elfutils built by clang -fsanitize=fuzzer-no-link,address: elf and dwarf see
 # into its libraries. Needs clang and libclang-rt-dev.
 set -eu
@@ -36,6 +36,12 @@ elf | dwarf)
         "$src/modules/demangle.c" $libraries -llzma -lz -liberty $system
     ;;
 object) set -- $core $system ;;
+tables)
+    halves=$(for room in heap locks cpu; do ls "$src"/host/$room/*.c; done)
+    set -- "$src/host/api/adopt.c" "$src/host/api/build_id.c" "$src/host/api/recording.c" "$src"/host/shared/*.c "$src"/host/objects/*.c \
+        "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c $halves "$src"/host/symbols/*.c \
+        "$src"/host/resident/*.c "$src"/host/report/*.c "$src"/host/records/*.c "$src"/pprof/*.c "$src/modules/gzip.c" $base -lisal $system
+    ;;
 formats)
     set -- "$src"/tool/formats/*.c "$src"/tool/query/*.c "$here/exact_mem.c" "$src"/tool/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
     ;;

@@ -19,6 +19,7 @@
 #include "host/api/recording.h"
 #include "host/heap/heap.h"
 #include "host/heap/inherited.h"
+#include "host/locks/futex_class.h"
 #include "host/objects/functions.h"
 #include "host/report/settings.h"
 #include "host/shared/table_file.h"
@@ -152,7 +153,7 @@ static bool take_tables(const uint32_t n[DP_ARRAYS])
         is_valid = dp_table_adopt(kind, n_records < n_counters ? n_records : n_counters, n[DP_ARRAY_STACKS],
                                   n[DP_ARRAY_FRAMES]);
     }
-    return is_valid;
+    return is_valid && dp_futex_class_adopt(n[DP_ARRAY_CLASSES]);
 }
 
 /* A column that is not whole is none. */

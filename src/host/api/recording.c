@@ -17,6 +17,7 @@
 #include "host/table/heaps.h"
 #include "host/table/label_sets.h"
 #include "host/table/labels.h"
+#include "host/locks/futex_class.h"
 #include "host/locks/wait.h"
 #include "host/heap/inherited.h"
 #include "host/heap/lifetime.h"
@@ -61,7 +62,8 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
         (err = dp_table_init(floor / 100 * (74 - blocks), spare)) || (err = dp_heap_inherited_init()) ||
-        (err = dp_label_sets_share()) || (err = dp_table_heaps_share()) || (err = dp_shared_file_init(conf)) ||
+        (err = dp_label_sets_share()) || (err = dp_table_heaps_share()) || (err = dp_futex_class_share()) ||
+        (err = dp_shared_file_init(conf)) ||
         (err = dp_heap_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
     dp_heap_peak_copy_init(floor / 100 * 2);

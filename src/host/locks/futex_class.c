@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "host/locks/contended.h"
+#include "host/shared/shared.h"
 #include "host/table/labels.h"
 
 #include <deltaprof/locks.h>
@@ -28,6 +29,12 @@ _Static_assert((int)DP_LOCK_KINDS <= (int)FIRST_OTHER, "kinds are the first clas
 static DP_LARGE _Atomic uint32_t classes[N_CLASSES - FIRST_OTHER];
 static _Atomic uint8_t *verdicts;
 static uint32_t n_verdicts;
+
+/* A class as other processes read it. */
+struct published {
+    uint32_t index, number;
+};
+static _Atomic uint32_t n_published;
 
 int dp_futex_class_init(void)
 {
@@ -84,6 +91,36 @@ static bool may_hold(enum dp_lock_kind kind)
     return kind == DP_LOCK_NONE || kind == DP_LOCK_FUTEX || dp_lock_kind_has_holder(kind);
 }
 
+/* Copies a class to where other processes can read it. */
+static void publish(uint32_t index, uint32_t number)
+{
+    struct dp_shared_array *array = dp_shared_array(DP_ARRAY_CLASSES);
+    uint32_t at = array->at ? dp_add_relaxed(&n_published, 1) : N_CLASSES;
+    if (at < N_CLASSES && dp_shared_reach(array, at + 1))
+        ((struct published *)(void *)array->at)[at] = (struct published){index, number};
+}
+
+int dp_futex_class_share(void)
+{
+    if (dp_shared_array_init(DP_ARRAY_CLASSES, sizeof(struct published), 0, N_CLASSES, 1))
+        return -ENOMEM;
+    dp_shared_array(DP_ARRAY_CLASSES)->used = &n_published;
+    return 0;
+}
+
+bool dp_futex_class_adopt(uint32_t n)
+{
+    const struct published *from = dp_shared_at(DP_ARRAY_CLASSES);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t number = from[i].number, most = number & 1 ? dp_table_count(DP_KIND_BLOCK) : dp_frames_count();
+        if (from[i].index >= N_CLASSES - FIRST_OTHER)
+            return false;
+        if (number >> 1 < most)
+            dp_store_relaxed(&classes[from[i].index], number);
+    }
+    return true;
+}
+
 /* The class that stands for this number; 0: there is no room near its index. */
 static unsigned find_or_make(uint32_t number)
 {
@@ -91,7 +128,11 @@ static unsigned find_or_make(uint32_t number)
     for (unsigned i = 0; i < PROBES; i++, at++) {
         unsigned index = at % (N_CLASSES - FIRST_OTHER);
         uint32_t seen = dp_load_relaxed(&classes[index]);
-        if (seen == number || (!seen && dp_cas_publish(&classes[index], &seen, number)) /* [CLASS] */ || seen == number)
+        if (!seen && dp_cas_publish(&classes[index], &seen, number)) { /* [CLASS] */
+            publish(index, number);
+            return index + FIRST_OTHER;
+        }
+        if (seen == number)
             return index + FIRST_OTHER;
     }
     return 0;

@@ -30,6 +30,11 @@ enum { DP_FUTEX_WEAK = 0x40, DP_FUTEX_HOLDS = 0x80, DP_FUTEX_KIND_MASK = 0x3f, D
 /* -ENOMEM: every wait is of unknown kind. Context: init, after dp_frames_init. */
 int dp_futex_class_init(void);
 
+/* The array of copies for other processes. -ENOMEM. Context: init, as the above. */
+int dp_futex_class_share(void);
+/* In such a process, after its records were adopted: takes the first n. False: one is not valid. */
+bool dp_futex_class_adopt(uint32_t n);
+
 /* ---- for hooks ---- */
 
 /* Whether a record of more frames than DP_FUTEX_FRAMES needs another record, of these frames alone, for its class. */

@@ -50,7 +50,8 @@ static void reset(struct dp_locations *l)
 {
     clear_map(&l->by_frame);
     clear_map(&l->reversed);
-    memset(l->exact.at, 0, l->exact.n_used ? l->exact.n * sizeof *l->exact.at : 0);
+    if (l->exact.n_used)
+        memset(l->exact.at, 0, l->exact.n * sizeof *l->exact.at);
     l->exact.n_used = 0;
     dp_vec_clear(&l->ids);
     dp_vec_clear(&l->mappings);

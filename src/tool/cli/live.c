@@ -110,6 +110,13 @@ static void deliver(const char *path)
         dp_recover_all(NULL, path, NULL);
 }
 
+void dp_cli_live_deliver(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-')
+            deliver(argv[i]);
+}
+
 int dp_cli_live_begin(int argc, char **argv)
 {
     const char *verb = argv[0];

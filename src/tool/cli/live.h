@@ -8,5 +8,7 @@
  * status after one line on stderr.
  */
 int dp_cli_live_begin(int argc, char **argv);
+/* The second half of that alone. */
+void dp_cli_live_deliver(int argc, char **argv);
 /* Deletes the temporary directories. */
 void dp_cli_live_end(void);

@@ -2,6 +2,7 @@
 /* tool/cli/push.c - `deltaprof push`: becomes the program deltaprof-push, which alone links a network library. */
 #include "tool/cli/cli.h"
 
+#include "tool/cli/live.h"
 #include "tool/run/pusher.h"
 #include "tool/query/print.h"
 
@@ -11,9 +12,9 @@
 
 int dp_cli_push(int argc, char **argv)
 {
-    (void)argc;
     char path[PATH_MAX];
     int err = dp_run_pusher_find(path);
+    dp_cli_live_deliver(argc, argv);
     if (!err) {
         execv(path, argv);
         err = -errno;

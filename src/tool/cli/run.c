@@ -8,6 +8,7 @@
  */
 #include "tool/cli/cli.h"
 #include "binary/warning.h"
+#include "tool/recover/recover.h"
 #include "tool/run/beside.h"
 #include "tool/run/conf_text.h"
 #include "tool/run/preload.h"
@@ -205,6 +206,9 @@ int dp_cli_run(int argc, char **argv)
     status = DP_LAUNCH_REFUSED;
     if (!failed) {
         warn(&program, conf.inside);
+        const char *out = dp_config_given(&conf, "out") ? conf.out : *conf.listen ? "" : ".";
+        if (*out && !strchr(out, '%'))
+            dp_recover_all(NULL, out, NULL); /* of earlier runs that were killed */
         become(&program, argc - first, argv + first);
         failed = -errno;
     }
