@@ -8,6 +8,8 @@
  * begin at 0: nothing is subtracted from them.
  */
 #include "base/mem.h"
+#include "host/table/label_sets.h"
+#include "host/table/labels.h"
 #include "host/table/table_state.h"
 
 /* ---- a file for a forked child ---- */
@@ -76,7 +78,8 @@ static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t
     const struct dp_record *record = &dp_table_kinds[kind].records[id];
     int64_t n_stripe = dp_load_relaxed(&dp_table_kinds[kind].counters[id].n) >> DP_STRIPES_SHIFT;
     if (n_stripe < 0 || n_stripe > dp_table_stripes.cap || record->depth > DP_STACK_MAX || !record->depth ||
-        record->stack > n_stacks || record->depth > n_stacks - record->stack)
+        dp_labels_of_set(record->labels) > DP_LABEL_SETS || record->stack > n_stacks ||
+        record->depth > n_stacks - record->stack)
         return false;
     const dp_frame_id *frames = &dp_table_stacks.frames[record->stack];
     if (kind == DP_KIND_CHAIN && id)
