@@ -22,16 +22,24 @@ static int refuse(int fd, int err)
     return err;
 }
 
+static int open_directory(const char *path)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 int dp_tables_place_open(const char *path, bool makes, const char **what)
 {
     struct stat st;
     struct statfs fs;
     *what = "open the directory";
-    if (makes && syscall(SYS_mkdirat, AT_FDCWD, path, 0700) && errno != EEXIST) {
-        *what = "make the directory";
-        return -errno;
+    int fd = open_directory(path);
+    if (fd < 0 && errno == ENOENT && makes) {
+        if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) && errno != EEXIST) {
+            *what = "make the directory";
+            return -errno;
+        }
+        fd = open_directory(path);
     }
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     *what = "use the directory, which must be this user's with mode 0700";

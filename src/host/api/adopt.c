@@ -33,6 +33,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Sums of values up to these do not overflow. */
+#define TIME_MOST  (INT64_C(1) << 61)
+#define COUNT_MOST (INT64_C(1) << 58)
+
 static struct dp_tables_file seen; /* the file's header */
 static bool is_ready;
 
@@ -70,7 +74,8 @@ static bool is_within(int64_t value, int64_t least, int64_t most)
 
 static bool are_keys_valid(const struct dp_tables_file *h)
 {
-    return is_within(h->memory, 4 << 20, INT64_C(1) << 40) && is_within(h->heap_rate, 0, INT64_C(1) << 31) &&
+    return is_within(h->origin_wall_ns, 0, TIME_MOST) && is_within(h->origin_mono_ns, 0, TIME_MOST) &&
+           is_within(h->memory, 4 << 20, INT64_C(1) << 40) && is_within(h->heap_rate, 0, INT64_C(1) << 31) &&
            is_within(h->depth, 1, 1024) && is_within(h->max_samples, 0, 1000000000) && h->age <= 1 && h->mmap <= 1 &&
            h->unwind <= DP_UNWIND_LIBUNWIND && h->symbolize <= DP_SYMBOLIZE_LINES && h->address <= DP_ADDRESS_ELF &&
            h->types <= DP_TYPES_INUSE && is_text(h->program, sizeof h->program) && is_text(h->out, sizeof h->out) &&
@@ -143,8 +148,28 @@ static int copy_array(int fd, int id, uint32_t *n)
     return err;
 }
 
+/* Whether the values of an array of numbers can be added up; n entries of each part. */
+static bool are_numbers_valid(int id, uint32_t n)
+{
+    const struct dp_shared_array *array = dp_shared_array((enum dp_tables_array)id);
+    for (unsigned part = 0; array->at && part < array->n_parts; part++) {
+        const int64_t *at = (const void *)(array->at + part * array->stride_bytes);
+        for (size_t i = 0; i < n * array->each_bytes / sizeof *at; i++)
+            if (!is_within(at[i], -COUNT_MOST, COUNT_MOST))
+                return false;
+    }
+    return true;
+}
+
 static bool take_tables(const uint32_t n[DP_ARRAYS])
 {
+    for (int id = 0; id < DP_ARRAYS; id++) {
+        bool is_numbers = id < DP_ARRAY_RECORDS
+                              ? id >= DP_ARRAY_BASE
+                              : id == DP_ARRAY_FREED || id == DP_ARRAY_STRIPES || id >= DP_ARRAY_COLUMNS;
+        if (is_numbers && !are_numbers_valid(id, n[id]))
+            return false;
+    }
     bool is_valid = dp_functions_adopt(n[DP_ARRAY_FUNCTIONS]) &&
                     dp_objects_adopt(n[DP_ARRAY_OBJECTS], n[DP_ARRAY_NAMES]) && dp_frames_adopt(n[DP_ARRAY_FRAMES]) &&
                     dp_label_set_adopt(n[DP_ARRAY_LABELS]) && dp_table_heaps_adopt(n[DP_ARRAY_HEAPS]);
@@ -161,7 +186,9 @@ static void take_columns(const uint32_t n[DP_ARRAYS])
 {
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         for (unsigned which = 0; which < 2; which++)
-            if (seen.columns[which][kind].n > n[DP_ARRAY_COLUMNS + 2 * kind + which])
+            if (seen.columns[which][kind].n > n[DP_ARRAY_COLUMNS + 2 * kind + which] ||
+                !is_within(seen.columns[which][kind].wall_ns, 0, TIME_MOST) ||
+                !is_within(seen.columns[which][kind].mono_ns, 0, TIME_MOST))
                 seen.columns[which][kind] = (struct dp_tables_file_column){0};
         if (dp_load_relaxed(&seen.current[kind]) > 2)
             dp_store_relaxed(&seen.current[kind], 0);

@@ -210,7 +210,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
         e.default_type = c->default_type;
     if (kind->prepare)
         kind->prepare(c, flags, &e);
-    if (!dp_shared_may_write())
+    if (!(flags & DP_WRITE_NO_WAIT ? dp_shared_may_write_now() : dp_shared_may_write()))
         return -EAGAIN;
     if (!dp_symbols_outside.is_on)
         dp_objects_recheck();

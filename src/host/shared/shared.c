@@ -18,12 +18,12 @@
 #define STEP_MOST  ((size_t)16 * DP_PAGE_LEAST)
 
 struct dp_shared_own dp_shared_own;
-bool (*_Atomic dp_shared_opens)(void);
+bool (*_Atomic dp_shared_opens)(bool waits);
 
-bool dp_shared_open_slow(void)
+bool dp_shared_open_slow(bool waits)
 {
-    bool (*opens)(void) = dp_load_relaxed(&dp_shared_opens);
-    return !opens || opens();
+    bool (*opens)(bool) = dp_load_relaxed(&dp_shared_opens);
+    return !opens || opens(waits);
 }
 
 static struct dp_shared_array arrays[DP_ARRAYS];

@@ -41,14 +41,23 @@ extern struct dp_shared_own {
     char rest[DP_PAGE_LEAST - 5 * sizeof(uint32_t)];
 } dp_shared_own DP_INTERNAL;
 
-/* Opens the gate; returns false if the event is to be dropped. NULL, as before the start: the gate counts as open. */
-extern bool (*_Atomic dp_shared_opens)(void) DP_INTERNAL;
-bool dp_shared_open_slow(void);
+/*
+ * Opens the gate; returns false if the event is to be dropped. waits: while another thread makes the file. NULL, as
+ * before the start: the gate counts as open.
+ */
+extern bool (*_Atomic dp_shared_opens)(bool waits) DP_INTERNAL;
+bool dp_shared_open_slow(bool waits);
 static inline bool dp_shared_may_write(void)
 {
     if (__builtin_expect(dp_load_acquire(&dp_shared_own.is_open), 1))
         return true;
-    return dp_shared_open_slow();
+    return dp_shared_open_slow(true);
+}
+
+/* The same for a handler, which may have interrupted the thread that makes the file. */
+static inline bool dp_shared_may_write_now(void)
+{
+    return __builtin_expect(dp_load_acquire(&dp_shared_own.is_open), 1) || dp_shared_open_slow(false);
 }
 
 /*

@@ -315,6 +315,8 @@ static int check_kernel(void)
         return -EPERM;
     if (!syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) && limit.rlim_cur < n_bytes)
         return -EFBIG;
+    if (file.mapped) /* the parent has asked */
+        return 0;
     return madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ? -errno : 0;
 }
 
@@ -390,12 +392,13 @@ void dp_shared_file_done(bool is_done, bool is_end)
     dp_store_relaxed(&file.header->state, is_done ? DP_TABLE_IS_DONE : DP_TABLE_RUNS);
     if (!is_done || !is_end || dp_process_has_seccomp() || dp_process_is_filtered())
         return;
+    char path[sizeof file.directory + sizeof file.name + 1];
     int saved = errno;
-    const char *what;
-    int dir = dp_tables_place_open(file.directory, false, &what);
-    if (dir >= 0)
-        syscall(SYS_unlinkat, dir, file.name, 0);
-    close_fd(dir);
+    size_t n = strlen(file.directory);
+    memcpy(path, file.directory, n);
+    path[n] = '/';
+    memcpy(path + n + 1, file.name, strlen(file.name) + 1);
+    syscall(SYS_unlinkat, AT_FDCWD, path, 0);
     errno = saved;
 }
 

@@ -32,9 +32,10 @@ static struct {
 } kept;
 
 /* The gate of dp_shared_may_write. */
-static bool open_gate(void)
+static bool open_gate(bool waits)
 {
-    return dp_record_is_ready() && (dp_record_fork_copy_zero() || dp_record_fork_wait()) && dp_record_is_ready();
+    return dp_record_is_ready() && (dp_record_fork_copy_zero() || (waits && dp_record_fork_wait())) &&
+           dp_record_is_ready();
 }
 
 static void close_gate(void)

@@ -73,13 +73,23 @@ static bool is_chain_valid(const dp_frame_id *ends, uint32_t depth)
             ends[1] < dp_load_relaxed(&dp_table_kinds[DP_KIND_MUTEX].ids.next));
 }
 
+#define SUM_MOST (INT64_C(1) << 60)
+
+/* Whether a counter can be added to others. */
+static bool is_sane(int64_t value)
+{
+    return value >= 0 && value <= SUM_MOST;
+}
+
 static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t n_frames)
 {
     const struct dp_record *record = &dp_table_kinds[kind].records[id];
+    const struct dp_table_counters *c = &dp_table_kinds[kind].counters[id];
     int64_t n_stripe = dp_load_relaxed(&dp_table_kinds[kind].counters[id].n) >> DP_STRIPES_SHIFT;
-    if (n_stripe < 0 || n_stripe > dp_table_stripes.cap || record->depth > DP_STACK_MAX || !record->depth ||
-        dp_labels_of_set(record->labels) > DP_LABEL_SETS || record->stack > n_stacks ||
-        record->depth > n_stacks - record->stack)
+    if (!is_sane(dp_load_relaxed(&c->v)) || !is_sane(dp_load_relaxed(&c->free_n)) ||
+        !is_sane(dp_load_relaxed(&c->free_v)) || n_stripe < 0 || n_stripe > dp_table_stripes.cap ||
+        record->depth > DP_STACK_MAX || !record->depth || dp_labels_of_set(record->labels) > DP_LABEL_SETS ||
+        record->stack > n_stacks || record->depth > n_stacks - record->stack)
         return false;
     const dp_frame_id *frames = &dp_table_stacks.frames[record->stack];
     if (kind == DP_KIND_CHAIN && id)
@@ -97,12 +107,17 @@ bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_fra
         n--;
     if (!n || n > table->ids.most)
         return false;
+    int64_t sum = 0;
     for (dp_record_id id = 0; id < n; id++) {
         bool is_used = !is_zero(&table->counters[id]);
         if (!is_used && id) /* perhaps it was being filled */
             table->records[id] = (struct dp_record){.stack = 0, .depth = 1};
         else if (!is_valid(kind, id, n_stacks, n_frames))
             return false;
+        struct dp_counts counts;
+        dp_table_read(kind, id, &counts);
+        if (!is_sane(counts.v) || !is_sane(counts.free_v) || !is_sane(sum += counts.v))
+            return false; /* all values together fit in a number */
     }
     dp_store_relaxed(&table->ids.next, n);
     dp_store_relaxed(&table->is_full, !is_zero(&table->counters[0]));

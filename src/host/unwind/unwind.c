@@ -200,7 +200,7 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
 {
     struct dp_stack_cache *cache = scratch;
     struct deltaprof_site site = {.pc = at->pc, .sp = at->sp, .fp = at->fp};
-    if (!dp_walk_plausible(at->pc) || !dp_shared_may_write()) {
+    if (!dp_walk_plausible(at->pc) || !dp_shared_may_write_now()) {
         set_stack(stack, &no_stack, 1, true);
         return;
     }

@@ -133,6 +133,42 @@ def that_a_kill_loses_at_most_one_event_a_thread():
     killed(15, 4)
 
 
+def memory_group():
+    """A new control group with a limit of 48 MiB, and its file of members; None: this user may not make one."""
+    for top, limit in ('/sys/fs/cgroup/memory', 'memory.limit_in_bytes'), ('/sys/fs/cgroup', 'memory.max'):
+        group = os.path.join(top, f'deltaprof-test-{os.getpid()}')
+        try:
+            os.mkdir(group)
+            with open(os.path.join(group, limit), 'w') as f:
+                f.write(str(48 << 20))
+            return group
+        except OSError:
+            if os.path.isdir(group):
+                os.rmdir(group)
+    return None
+
+
+def that_an_out_of_memory_kill_loses_no_more():
+    group = memory_group()
+    if not group:
+        skip('no control group for memory')
+    try:
+        for threads in 1, 4:
+            with Tables() as t:
+                def join():
+                    with open(os.path.join(group, 'cgroup.procs'), 'w') as f:
+                        f.write(str(os.getpid()))
+                process = subprocess.Popen([victim('tables'), t.page, str(threads), 'grow'], preexec_fn=join, start_new_session=True,
+                                           env=environment(f'heap_rate=1,cpu_rate=0,log=none,tables={t.tables}', t.out))
+                assert process.wait(120) == -signal.SIGKILL
+                t.deltaprof('recover', t.tables)
+                lies_between(t)
+                assert t.left() == []
+    finally:
+        wait_until(lambda: not open(os.path.join(group, 'cgroup.procs')).read())
+        os.rmdir(group)
+
+
 def that_the_last_delta_begins_at_the_last_file():
     killed(6, 2, conf='heap_rate=1,cpu_rate=0,log=none,interval=20ms,keep=0')
 

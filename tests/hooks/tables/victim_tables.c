@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // victim_tables.c - allocates and frees until it is killed, and books each event twice in a shared page, before and
 // after: victim_tables PAGE THREADS MODE. MODE: "plain"; "fork": a child does the same, its parent goes on; "exec": the
-// program executes itself once before it begins; "raw": a child made by a raw clone does, which is no process to book.
+// program executes itself once before it begins; "grow": frees nothing and writes to all blocks; "raw": a child made by a raw clone does, which is no process to book.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct book {
 };
 
 static struct book *book;
+static bool grows;
 
 #define MAKER(name)                                                      \
     __attribute__((noinline, noclone)) static void *name(size_t n_bytes) \
@@ -55,8 +57,8 @@ static void *run(void *seed)
     uint32_t random = (uint32_t)(uintptr_t)seed;
     for (;;) { // until it is killed
         unsigned i = next_random(&random) % BLOCKS, f = next_random(&random) % FUNCTIONS;
-        int64_t n = 1 + next_random(&random) % 500;
-        if (blocks[i].at) {
+        int64_t n = 1 + next_random(&random) % (grows ? 20000 : 500);
+        if (blocks[i].at && !grows) {
             atomic_fetch_add(&book->begun.frees, 1);
             atomic_fetch_add(&book->begun.freed_bytes, (int64_t)blocks[i].n_bytes);
             free(blocks[i].at);
@@ -68,6 +70,8 @@ static void *run(void *seed)
         atomic_fetch_add(&book->by_function[f][0], 1);
         blocks[i].at = makers[f]((size_t)n);
         blocks[i].n_bytes = (size_t)n;
+        if (grows && blocks[i].at)
+            memset(blocks[i].at, 1, (size_t)n);
         atomic_fetch_add(&book->done.allocs, 1);
         atomic_fetch_add(&book->done.bytes, n);
         atomic_fetch_add(&book->by_function[f][1], 1);
@@ -138,5 +142,6 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     }
+    grows = !strcmp(argv[3], "grow");
     run_all(n_threads);
 }
