@@ -10,7 +10,7 @@
  *
  * Times are those of the coarse clock. The exact one depends on a variable of the core, which a module cannot name.
  */
-#include "host/http/server.h"
+#include "endpoint/server.h"
 
 #include "base/clock.h"
 #include "modules/http_survive.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* modules/http_upload.c - keeps the bodies of requests: each in one growing mapping. */
-#include "host/http/server.h"
+#include "endpoint/server.h"
 
 #include "modules/http_upload.h"
 

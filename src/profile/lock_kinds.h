@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum dp_lock_kind {
     DP_LOCK_NONE, /* no lock; of a futex: not decided yet */
@@ -34,3 +35,7 @@ static inline bool dp_lock_kind_has_holder(enum dp_lock_kind kind)
 {
     return kind == DP_LOCK_MUTEX || kind == DP_LOCK_RWLOCK || kind == DP_LOCK_ONCE;
 }
+
+/* The value of the label `lock`; NULL: no such kind. The kind of a name, which is n_bytes long; 0: no such name. */
+const char *dp_lock_kind_name(unsigned kind);
+unsigned dp_lock_kind_named(const char *name, size_t n_bytes);

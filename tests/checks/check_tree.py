@@ -64,6 +64,7 @@ SUBJECTS = {
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
     'profile': 'kind lock_kind tables',
+    'endpoint': 'http_access http_request http_server http_socket',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',

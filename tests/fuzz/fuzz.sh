@@ -20,7 +20,7 @@ compile="clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=
 # An archive, so that each target takes of base and profile what it needs, and exact_mem.c stands for mem.c where it comes first.
 (cd "$work" && $compile -c "$src"/base/*.c "$src"/profile/*.c && ar rc base.a ./*.o)
 case $target in
-request) set -- "$src/host/http/request.c" "$src/host/http/access.c" $core $system ;;
+request) set -- "$src/endpoint/request.c" "$src/endpoint/access.c" $core $system ;;
 cfi) set -- "$src/host/unwind/cfi.c" "$src/host/unwind/cfi_program.c" "$src/host/unwind/rule.c" ;;
 top)
     set -- "$src"/tool/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system

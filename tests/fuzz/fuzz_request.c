@@ -5,8 +5,8 @@
  * settings in their range.
  */
 #include "config/address.h"
-#include "host/http/access.h"
-#include "host/http/request.h"
+#include "endpoint/access.h"
+#include "endpoint/request.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "host/cpu/watch.h"
 #include "host/http/endpoint.h"
 #include "host/http/listen.h"
-#include "host/http/socket.h"
+#include "endpoint/socket.h"
 #include "host/objects/frames.h"
 #include "host/shared/shared.h"
 #include "host/table/labels.h"

@@ -21,7 +21,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "host/http/request.h"
+#include "endpoint/request.h"
 #include "host/table/table.h"
 
 #include <errno.h>

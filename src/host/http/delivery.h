@@ -8,7 +8,7 @@
 #pragma once
 
 #include "host/http/cursor.h"
-#include "host/http/request.h"
+#include "endpoint/request.h"
 #include "host/report/profile.h"
 
 struct dp_http_delivery {

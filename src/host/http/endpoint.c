@@ -29,7 +29,7 @@
 #include "host/http/metrics.h"
 #include "host/http/index_page.h"
 #include "host/http/reply_headers.h"
-#include "host/http/request.h"
+#include "endpoint/request.h"
 #include "view/page.h"
 #include "host/locks/waits_page.h"
 

@@ -15,10 +15,11 @@
 #include "base/stats.h"
 #include "host/report/totals.h"
 #include "host/http/cursor.h"
-#include "host/http/request.h"
+#include "endpoint/request.h"
 #include "host/table/record.h"
 #include "host/report/settings.h"
 #include "host/agent/tick.h"
+#include "profile/lock_kinds.h"
 
 #include <deltaprof/deltaprof.h>
 
@@ -84,7 +85,7 @@ static void write_heap(struct out *out)
 static void write_seconds(struct out *out, const char *sample, const struct dp_totals *totals)
 {
     for (unsigned lock = 0; lock < DP_LABELS_LOCKS; lock++) {
-        const char *name = dp_labels_lock_name(lock);
+        const char *name = dp_lock_kind_name(lock);
         int64_t ns = totals->by_lock[lock].delay_ns;
         if (name || ns)
             print(out, "deltaprof_%s_total{lock=\"%s\"} %lld.%09lld\n", sample, name ? name : "overflow",
@@ -95,7 +96,7 @@ static void write_seconds(struct out *out, const char *sample, const struct dp_t
 static void write_times(struct out *out, const char *sample, const struct dp_totals *totals)
 {
     for (unsigned lock = 0; lock < DP_LABELS_LOCKS; lock++) {
-        const char *name = dp_labels_lock_name(lock);
+        const char *name = dp_lock_kind_name(lock);
         int64_t n = totals->by_lock[lock].contentions;
         if (name || n)
             print(out, "deltaprof_%s_total{lock=\"%s\"} %lld\n", sample, name ? name : "overflow", (long long)n);
@@ -170,7 +171,7 @@ static void write_cursor(struct out *out, const struct age *age, int64_t now_ns)
     for (unsigned lock = 1, n_locks = 0; age->locks && lock < DP_LABELS_LOCKS; lock++)
         if (age->locks >> lock & 1)
             n += snprintf(labels + n, sizeof labels - (size_t)n, "%s%s", n_locks++ ? "," : ",lock=\"",
-                          dp_labels_lock_name(lock));
+                          dp_lock_kind_name(lock));
     if (age->locks)
         snprintf(labels + n, sizeof labels - (size_t)n, "\"");
     write_age(out, labels, age->kind, now_ns, age->covered_ns);

@@ -2,7 +2,7 @@
 /* host/http/reply_headers.h - chooses the headers of an HTTP reply. */
 #pragma once
 
-#include "host/http/request.h"
+#include "endpoint/request.h"
 
 #include <sys/types.h>
 

@@ -53,7 +53,7 @@ unsigned dp_futex_verdict(dp_frame_id frame);
 void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict);
 
 /*
- * The kind of lock that a record of this kind of profile is for, as of dp_labels_lock_name; 0: none. *shown: the
+ * The kind of lock that a record of this kind of profile is for, as of dp_lock_kind_name; 0: none. *shown: the
  * profile shows it: the mutex and the chain profile show no futex that is no lock.
  */
 unsigned dp_futex_lock_of(unsigned kind, const struct dp_record *record, bool *shown);

@@ -18,6 +18,7 @@
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/task.h"
+#include "profile/lock_kinds.h"
 
 #include <deltaprof/locks.h>
 #include <errno.h>
@@ -204,6 +205,6 @@ const char *dp_waits_kind_name(const struct dp_waiting *wait)
     bool shown;
     const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, wait->record);
     bool futex = wait->kind == DELTAPROF_LOCK_FUTEX;
-    const char *name = dp_labels_lock_name(futex ? dp_futex_lock_of(DP_KIND_BLOCK, record, &shown) : wait->kind);
+    const char *name = dp_lock_kind_name(futex ? dp_futex_lock_of(DP_KIND_BLOCK, record, &shown) : wait->kind);
     return name ? name : "nothing";
 }

@@ -15,6 +15,7 @@
 #include "host/report/table_source.h"
 #include "host/locks/lock_names.h"
 #include "host/locks/lock_rows.h"
+#include "profile/lock_kinds.h"
 
 static bool is_filtered(const struct dp_record *record, unsigned locks)
 {
@@ -57,7 +58,7 @@ static size_t add_names(unsigned locks, char *text, size_t n_bytes)
     size_t at = dp_text_format(text, n_bytes, "only ");
     for (unsigned kind = 1, n = 0; kind < DP_LABELS_LOCKS; kind++)
         if (locks >> kind & 1)
-            at += dp_text_format(text + at, n_bytes - at, "%s%s", n++ ? "," : "lock=", dp_labels_lock_name(kind));
+            at += dp_text_format(text + at, n_bytes - at, "%s%s", n++ ? "," : "lock=", dp_lock_kind_name(kind));
     return at + dp_text_format(text + at, n_bytes - at, ": ");
 }
 
@@ -90,7 +91,7 @@ static void sum_up(const struct dp_delta_rules *rules, const char *unit, unsigne
         const int64_t *values = rows->at[i].values;
         bool shown;
         unsigned lock = rules->lock_of(dp_table_record(rules->kind, rows->at[i].id), &shown);
-        const char *name = dp_labels_lock_name(lock);
+        const char *name = dp_lock_kind_name(lock);
         sums[lock].name = name ? name : "[overflow]";
         sums[lock].n += values[0];
         sums[lock].ns += values[1];

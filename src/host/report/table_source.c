@@ -8,6 +8,7 @@
 #include "host/report/kind_source.h"
 #include "host/table/heaps.h"
 #include "host/table/table.h"
+#include "profile/lock_kinds.h"
 
 #include <string.h>
 
@@ -116,7 +117,7 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
     if (n && futex)
-        pairs[0].value = dp_labels_lock_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
+        pairs[0].value = dp_lock_kind_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
     for (size_t i = 0; i < n; i++)
         out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
     return n_out;

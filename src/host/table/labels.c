@@ -19,22 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const struct dp_label of_lock[DP_LOCK_KINDS] = {
-    [DP_LOCK_MUTEX] = {"lock", "mutex"},
-    [DP_LOCK_READ] = {"lock", "rwlock-read"},
-    [DP_LOCK_WRITE] = {"lock", "rwlock-write"},
-    [DP_LOCK_COND] = {"lock", "cond"},
-    [DP_LOCK_SEM] = {"lock", "sem"},
-    [DP_LOCK_SPIN] = {"lock", "spin"},
-    [DP_LOCK_BARRIER] = {"lock", "barrier"},
-    [DP_LOCK_JOIN] = {"lock", "join"},
-    [DP_LOCK_FUTEX] = {"lock", "futex"},
-    [DP_LOCK_RWLOCK] = {"lock", "rwlock"},
-    [DP_LOCK_ONCE] = {"lock", "once"},
-    [DP_LOCK_PARK] = {"lock", "park"},
-    [DP_LOCK_GIL] = {"lock", "gil"},
-};
-
 _Static_assert(DP_LOCK_KINDS <= DP_LABELS_LOCKS, "a kind fits below a set's number");
 _Static_assert((int)DP_LOCK_MUTEX == DELTAPROF_LOCK_MUTEX && (int)DP_LOCK_WRITE == DELTAPROF_LOCK_WRITE &&
                    (int)DP_LOCK_COND == DELTAPROF_LOCK_COND && (int)DP_LOCK_JOIN == DELTAPROF_LOCK_JOIN &&
@@ -44,20 +28,6 @@ _Static_assert((int)DP_LOCK_MUTEX == DELTAPROF_LOCK_MUTEX && (int)DP_LOCK_WRITE 
 uint32_t dp_labels_of_lock(unsigned kind)
 {
     return kind < DP_LOCK_KINDS ? kind : 0;
-}
-
-const char *dp_labels_lock_name(unsigned kind)
-{
-    return kind < DP_LOCK_KINDS ? of_lock[kind].value : NULL;
-}
-
-unsigned dp_labels_lock_named(const char *name, size_t n_bytes)
-{
-    for (unsigned kind = 1; kind < DP_LOCK_KINDS; kind++)
-        if (of_lock[kind].value && strlen(of_lock[kind].value) == n_bytes &&
-            memcmp(of_lock[kind].value, name, n_bytes) == 0)
-            return kind;
-    return 0;
 }
 
 #define CLASS_SHIFT (DP_LABELS_LOCK_BITS + DP_LABELS_SET_BITS)
@@ -93,7 +63,7 @@ size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max)
     uint32_t kind = dp_labels_lock(labels);
     size_t n = 0;
     if (kind && kind < DP_LOCK_KINDS && max)
-        pairs[n++] = of_lock[kind];
+        pairs[n++] = (struct dp_label){"lock", dp_lock_kind_name(kind)};
     return n + dp_label_set_pairs(dp_labels_of_set(labels), pairs + n, max - n);
 }
 

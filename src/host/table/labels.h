@@ -45,10 +45,6 @@ static inline unsigned dp_labels_lock(uint32_t labels)
     return labels & (DP_LABELS_LOCKS - 1);
 }
 
-/* The name of a kind, NULL: no such kind; and the kind of a name, 0: no such name. */
-const char *dp_labels_lock_name(unsigned kind);
-unsigned dp_labels_lock_named(const char *name, size_t n_bytes);
-
 /* The label of a futex of this class, for the mutex profile. To be or'ed to dp_labels_now. */
 uint32_t dp_labels_of_futex(unsigned class);
 /* The class of the futex that a number has the label of; 0: it has none. */

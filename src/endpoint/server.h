@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/server.h - interface of the http module: an outside HTTP server on a socket of the profiler. The server
+ * endpoint/server.h - interface of the http module: an outside HTTP server on a socket of the profiler. The server
  * calls the profiler through a table of functions, so that the module needs no symbol of the library.
  */
 #pragma once
 
 #include "base/module.h"
-#include "host/http/access.h"
+#include "endpoint/access.h"
 
 #include <deltaprof/http.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/http/request.h - parses a request from its method and target alone: pure, no state, no memory. */
+/* endpoint/request.h - parses a request from its method and target alone: pure, no state, no memory. */
 #pragma once
 
 #include "config/config.h"

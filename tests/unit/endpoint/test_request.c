@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "host/http/request.h"
+#include "endpoint/request.h"
 #include "profile/kinds.h"
 
 #include <deltaprof/deltaprof.h>

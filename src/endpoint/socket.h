@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/http/socket.h - the listening socket of the endpoint. Context: the serving thread, unless said. */
+/* endpoint/socket.h - the listening socket of the endpoint. Context: the serving thread, unless said. */
 #pragma once
 
 #include "config/address.h"

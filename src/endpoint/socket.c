@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/socket.c - opens the listening socket of the endpoint, and removes its socket file again.
+ * endpoint/socket.c - opens the listening socket of the endpoint, and removes its socket file again.
  *
  * [FILE] is_there is stored with release after the file's identity; a thread that ends the process reads it with
  * acquire.
  */
-#include "host/http/socket.h"
+#include "endpoint/socket.h"
 
 #include "base/atomic.h"
 #include "base/process.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/request.c - parses the method and the target of a request.
+ * endpoint/request.c - parses the method and the target of a request.
  *
  * All checks are done here, before a cursor or a table is used, so that a bad request changes nothing and a fuzzer
  * reaches every branch without a socket. Parameters that scrapers add (gc, and seconds for a delta) and unknown ones
  * are ignored; a known one with a bad value is an error that names the allowed values.
  */
-#include "host/http/request.h"
+#include "endpoint/request.h"
 
 #include "profile/kinds.h"
-#include "host/table/labels.h"
+#include "profile/lock_kinds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static bool lock_kinds(const char *text, unsigned *locks)
 {
     for (;; text++) {
         size_t n_bytes = strcspn(text, ",");
-        unsigned kind = dp_labels_lock_named(text, n_bytes);
+        unsigned kind = dp_lock_kind_named(text, n_bytes);
         if (!kind)
             return false;
         *locks |= 1u << kind;

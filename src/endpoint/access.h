@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/access.h - decides whether a request to the embedded endpoint is allowed.
+ * endpoint/access.h - decides whether a request to the embedded endpoint is allowed.
  *
  * Without a token only this machine may send requests, and on loopback only with an address as Host: if a web page
  * makes a browser connect here under a DNS name (DNS rebinding), the browser sends that name as Host and the request is

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/access.c - checks the Host, the site that a browser asks for, and the token.
+ * endpoint/access.c - checks the Host, the site that a browser asks for, and the token.
  *
  * The token is the first line of a file, read again whenever the file's identity, size or time changed, so that a
  * secret can be rotated under a running process. It is compared in constant time: a client can measure its length, but
  * not its content.
  */
-#include "host/http/access.h"
+#include "endpoint/access.h"
 
 #include "base/log.h"
 #include "base/mem.h"

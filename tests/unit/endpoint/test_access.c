@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "config/address.h"
-#include "host/http/access.h"
+#include "endpoint/access.h"
 
 static int check(const char *host, const char *authorization)
 {
