@@ -24,7 +24,7 @@ static const struct {
 /* The pages that are no profiles. */
 static const struct {
     const char *name;
-    enum dp_http_page page;
+    enum dp_http_request_page page;
 } others[] = {
     {"", DP_HTTP_PAGE_INDEX},    {"symbol", DP_HTTP_PAGE_SYMBOL}, {"cmdline", DP_HTTP_PAGE_CMDLINE},
     {"view", DP_HTTP_PAGE_VIEW}, {"waits", DP_HTTP_PAGE_WAITS},   {"metrics", DP_HTTP_PAGE_METRICS},
@@ -154,6 +154,11 @@ static void parameter(struct dp_http_request *r, const char *key, const char *va
             wrong = "after: the X-Deltaprof-Seq of the last reply that arrived, or 0";
         else
             r->after = n, r->acknowledges = true;
+    } else if (!strcmp(key, "pid")) {
+        if (!whole || !number(value, INT32_MAX, &n) || !n)
+            wrong = "pid: the number of a process";
+        else
+            r->pid = (int)n;
     } else if (!strcmp(key, "types")) {
         if (!whole || (i = choice(value, types)) < 0)
             wrong = "types: all, alloc or inuse";

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dp_http_page {
+enum dp_http_request_page {
     DP_HTTP_PAGE_INDEX,
     DP_HTTP_PAGE_PROFILE,
     DP_HTTP_PAGE_SYMBOL,
@@ -25,7 +25,7 @@ enum dp_http_page {
 #define DP_MAX_SAMPLES_MAX 1000000000
 
 struct dp_http_request {
-    enum dp_http_page page;
+    enum dp_http_request_page page;
     int status;          /* 200, or the error's */
     const char *message; /* of an error: one line */
     bool head;
@@ -38,6 +38,7 @@ struct dp_http_request {
     char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
     unsigned locks;                      /* bit k: lock kind k; 0: all */
     bool from_now;
+    int pid;           /* 0: not asked for one process */
     bool acknowledges; /* after= was given */
     uint64_t after;
 

@@ -8,9 +8,11 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -81,4 +83,31 @@ size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32
         at = next;
     }
     return 0;
+}
+
+#define SERVE_FILE "serve"
+
+int dp_tables_place_lock(int dir)
+{
+    int fd = openat(dir, SERVE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    for (int i = 0; i < 100; i++) { /* a process that asks has it for a moment */
+        if (!flock(fd, LOCK_EX | LOCK_NB))
+            return fd;
+        usleep(1000);
+    }
+    return refuse(fd, -EAGAIN);
+}
+
+bool dp_tables_place_is_served(const char *directory)
+{
+    char path[PATH_MAX];
+    dp_text_format(path, sizeof path, "%s/" SERVE_FILE, directory);
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool is_served = syscall(SYS_flock, (int)fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    syscall(SYS_close, (int)fd);
+    return is_served;
 }

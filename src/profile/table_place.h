@@ -21,3 +21,10 @@ void dp_tables_place_default(char *path, size_t n_bytes);
 
 /* Copies the build-id from the notes of a library, which are n_bytes long. Returns its length, at most 32; 0: none. */
 size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32]);
+
+/*
+ * The lock of the program that serves a directory (file `serve` in it). lock: returns a descriptor to keep, or a
+ * negative errno (-EAGAIN: another program has it). is_served: whether one has it; plain system calls, any thread.
+ */
+int dp_tables_place_lock(int dir);
+bool dp_tables_place_is_served(const char *directory);

@@ -16,6 +16,7 @@ SHARED = {  # a room and what it may include beside itself and the public header
     'binary': [],
     'pprof': ['base'],
     'profile': ['base'],
+    'endpoint': ['base', 'config', 'profile', 'view'],
 }
 # Above the waterline, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
 # halves: its hook half stands here, the rest of it in REPORT_HALF.
@@ -33,9 +34,9 @@ HOST = {
     'report': ['base', 'config', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
     'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'symbols', 'report'],
     'agent': ['base', 'config', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'report'],
-    'http': ['base', 'config', 'pprof', 'profile', 'view', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
+    'http': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
     'api': ['base', 'config', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'resident', 'report', 'records',
-            'agent', 'http'],
+            'agent', 'endpoint', 'http'],
 }
 REPORT_HALF = {
     'heap': HOST['heap'] + ['pprof', 'symbols', 'resident', 'report'],
@@ -53,7 +54,8 @@ TOOL = {
     'push': ['base', 'pprof', 'profile', 'model', 'formats'],
     'recover': ['base', 'pprof', 'profile', 'query'],
     'run': ['base', 'binary', 'config', 'query'],
-    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'run'],
+    'serve': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],
+    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'run', 'serve'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
@@ -64,7 +66,7 @@ SUBJECTS = {
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
     'profile': 'kind lock_kind tables',
-    'endpoint': 'http_access http_request http_server http_socket',
+    'endpoint': 'http_access http_reply http_request http_server http_socket',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',

@@ -28,7 +28,7 @@
 #include "host/http/delivery.h"
 #include "host/http/metrics.h"
 #include "host/http/index_page.h"
-#include "host/http/reply_headers.h"
+#include "endpoint/reply_headers.h"
 #include "endpoint/request.h"
 #include "view/page.h"
 #include "host/locks/waits_page.h"
@@ -105,6 +105,10 @@ static void begin_profile(struct deltaprof_http_reply *r, const struct deltaprof
     (void)request;
     const struct dp_http_request *q = &r->request;
     const char *message;
+    if (q->pid && q->pid != r->pid) {
+        refuse(r, 404, "pid: this is the endpoint of another process; deltaprof serve answers for all");
+        return;
+    }
     if (!q->head && dp_process_has_seccomp()) {
         refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
         return;

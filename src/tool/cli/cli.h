@@ -27,6 +27,7 @@ int dp_cli_leaks(int argc, char **argv);
 int dp_cli_check(int argc, char **argv);
 int dp_cli_recover(int argc, char **argv);
 int dp_cli_rss(int argc, char **argv);
+int dp_cli_serve(int argc, char **argv);
 int dp_cli_view(int argc, char **argv);
 int dp_cli_convert(int argc, char **argv);
 int dp_cli_ps(int argc, char **argv);

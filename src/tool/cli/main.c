@@ -32,6 +32,8 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_rss},
     {"ps", "[DIR]", "list the profiled processes of the user", dp_cli_ps},
     {"recover", "[DIR]", "write the last profiles of processes that were killed", dp_cli_recover},
+    {"serve", "[--listen ADDRESS] [--token FILE] [TABLES]", "serve the profiles of all processes at one address",
+     dp_cli_serve},
     {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
     {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
     {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},

@@ -54,6 +54,7 @@ struct place {
 
 static int open_place(struct place *p, const struct dp_recover_table *t)
 {
+    mkdir(t->out, 0700); /* as the process would have done at its first file */
     p->dir = open(t->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->dir < 0)
         return -errno;
@@ -121,37 +122,55 @@ static int give_name(const struct place *p, const struct dp_recover_table *t, un
     return 0;
 }
 
+/* A kind that has something new. */
+struct last {
+    struct bytes profile;
+    char temporary[DP_PROFILE_NAME_MAX]; /* "": it has no file */
+};
+
+static int make_temporary(struct dp_recover *r, const struct place *p, const struct dp_recover_table *t, unsigned kind,
+                          struct last *last)
+{
+    int err = dp_recover_write(r, kind, DELTAPROF_OUTSIDE_KILLED | DELTAPROF_OUTSIDE_SKIP_EMPTY, append, &last->profile,
+                               NULL);
+    if (err)
+        return err == 1 ? 0 : err;
+    err = write_temporary(p, t, kind, &last->profile, last->temporary);
+    if (err)
+        last->temporary[0] = '\0';
+    return err;
+}
+
+/* A process that begins in that directory may take a temporary file for one that its writer has left, and delete it. */
+static int name_file(struct place *p, const struct dp_recover_table *t, unsigned kind, struct last *last)
+{
+    int err = 0;
+    for (int i = 0; i < SEQ_TRIES; i++) {
+        err = give_name(p, t, kind, last->temporary, p->seq);
+        if (err == -EEXIST)
+            p->seq++;
+        else if (err != -ENOENT || (err = write_temporary(p, t, kind, &last->profile, last->temporary)))
+            break;
+    }
+    if (err)
+        unlinkat(p->dir, last->temporary, 0);
+    return err;
+}
+
 /* Writes the kinds that have something new. The number of files, or a negative errno. */
 static int write_files(struct dp_recover *r, struct place *p, const struct dp_recover_table *t)
 {
-    char names[DP_KIND_TABLES][DP_PROFILE_NAME_MAX] = {""};
+    struct last lasts[DP_KIND_TABLES] = {0};
     int err = 0, n_files = 0;
-    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
-        struct bytes profile = {0};
-        err =
-            dp_recover_write(r, kind, DELTAPROF_OUTSIDE_KILLED | DELTAPROF_OUTSIDE_SKIP_EMPTY, append, &profile, NULL);
-        if (!err)
-            err = write_temporary(p, t, kind, &profile, names[kind]);
-        if (err == 1)
-            err = 0;
-        else if (err)
-            names[kind][0] = '\0';
-        free(profile.at);
-    }
+    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
+        err = make_temporary(r, p, t, kind, &lasts[kind]);
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
-        if (!names[kind][0])
-            continue;
-        for (int i = 0; !err && i < SEQ_TRIES; i++) {
-            err = give_name(p, t, kind, names[kind], p->seq);
-            if (err != -EEXIST)
-                break;
-            p->seq++;
-            err = i + 1 < SEQ_TRIES ? 0 : err;
-        }
-        if (err)
-            unlinkat(p->dir, names[kind], 0);
-        else
+        struct last *last = &lasts[kind];
+        if (last->temporary[0] && err)
+            unlinkat(p->dir, last->temporary, 0);
+        else if (last->temporary[0] && !(err = name_file(p, t, kind, last)))
             n_files++;
+        free(last->profile.at);
     }
     return err ? err : n_files;
 }
@@ -212,6 +231,22 @@ int dp_recover_deliver(const char *directory, const struct dp_recover_table *t, 
     return n;
 }
 
+int dp_recover_delete(const char *directory, const struct dp_recover_table *t)
+{
+    const char *what;
+    int fd = -1, dir = dp_tables_place_open(directory, false, &what);
+    if (dir < 0)
+        return dir;
+    int claimed = claim(dir, t->name, &fd);
+    int err = claimed < 0 ? claimed : 0;
+    if (!claimed && unlinkat(dir, t->name, 0))
+        err = -errno;
+    if (fd >= 0)
+        close(fd);
+    close(dir);
+    return err;
+}
+
 /* Deletes the oldest of those that stay. Returns their number. */
 static unsigned delete_beyond(const struct dp_recover_list *list, const bool *stays)
 {
@@ -240,6 +275,10 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
         if (fn)
             fn(why);
         return -EIO;
+    }
+    if (dp_recover_is_served(list.directory)) { /* which delivers them, and passes them on before */
+        dp_recover_list_fini(&list);
+        return 0;
     }
     bool *stays = calloc(list.n + 1, sizeof *stays);
     int n_processes = 0;

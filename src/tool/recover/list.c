@@ -191,3 +191,27 @@ const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *lis
             return &list->at[i];
     return NULL;
 }
+
+int dp_recover_serve(const char *directory, char *why)
+{
+    const char *what = "lock";
+    char path[PATH_MAX];
+    if (!directory)
+        dp_tables_place_default(path, sizeof path);
+    else
+        snprintf(path, sizeof path, "%s", directory);
+    int dir = dp_tables_place_open(path, true, &what);
+    int fd = dir < 0 ? dir : dp_tables_place_lock(dir);
+    if (dir >= 0)
+        close(dir);
+    if (fd == -EAGAIN)
+        dp_text_format(why, DP_RECOVER_WHY, "%s: another deltaprof serve has this directory", path);
+    else if (fd < 0)
+        dp_text_format(why, DP_RECOVER_WHY, "%s: cannot %s: %s", path, what, strerror(-fd));
+    return fd;
+}
+
+bool dp_recover_is_served(const char *directory)
+{
+    return dp_tables_place_is_served(directory);
+}

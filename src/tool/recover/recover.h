@@ -76,6 +76,17 @@ void dp_recover_close(struct dp_recover *); /* takes NULL */
  */
 int dp_recover_deliver(const char *directory, const struct dp_recover_table *table, char *why);
 
+/* Deletes the table of an ended process that nobody needs. 0 or a negative errno. */
+int dp_recover_delete(const char *directory, const struct dp_recover_table *table);
+
+/*
+ * Takes the lock of the one program that serves a directory: while it lives, processes that end leave their tables to
+ * it, and others deliver none. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
+ */
+int dp_recover_serve(const char *directory, char *why);
+/* Whether another program serves the directory. */
+bool dp_recover_is_served(const char *directory);
+
 /*
  * Delivers all ended processes of a directory that write to `out`, or to any directory if out is NULL, and deletes
  * remains. fn is called with each table that could not be read. Returns the number of processes.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/http/reply_headers.h - chooses the headers of an HTTP reply. */
+/* endpoint/reply_headers.h - chooses the headers of an HTTP reply. */
 #pragma once
 
 #include "endpoint/request.h"

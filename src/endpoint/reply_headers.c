@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* host/http/reply_headers.c - chooses the headers of a reply by its request and status, as Go's net/http/pprof does. */
-#include "host/http/reply_headers.h"
+/* endpoint/reply_headers.c - chooses the headers of a reply by its request and status, as Go's net/http/pprof does. */
+#include "endpoint/reply_headers.h"
 
 #include "view/page.h"
 

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/serve/answer.c - answers requests for profiles of all processes.
+ *
+ * A reply is made whole, in the thread of the server, when its request is complete, or when the window of ?seconds= has
+ * passed. What it takes from its cursor comes back unless every byte arrived, or, with ?after=, unless the client's
+ * next request says so.
+ *
+ * The settings of a profile belong to the processes; requests that ask for other ones are refused.
+ */
+#include "tool/serve/answer.h"
+
+#include "base/clock.h"
+#include "endpoint/access.h"
+#include "endpoint/reply_headers.h"
+#include "endpoint/request.h"
+#include "pprof/gzip.h"
+#include "tool/serve/family.h"
+#include "tool/serve/join.h"
+#include "tool/serve/pages.h"
+#include "view/page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT "text/plain; charset=utf-8"
+#define HTML "text/html; charset=utf-8"
+
+struct dp_serve_family dp_serve_family = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct deltaprof_http_reply {
+    struct dp_http_request request;
+    struct dp_http_reply_headers headers;
+    struct dp_serve_bytes text;
+    size_t n_sent;
+    int64_t window_ns;              /* monotonic end of ?seconds=; 0: none */
+    struct dp_serve_cursor *window; /* what happens in it */
+    char cursor[DP_CURSOR_NAME_MAX + 1];
+    struct dp_serve_deltas taken; /* from that cursor */
+    uint64_t seq;
+    bool is_taken;
+};
+
+static int64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void refuse(struct deltaprof_http_reply *r, int status, const char *message)
+{
+    r->request.page = DP_HTTP_PAGE_ERROR;
+    r->request.status = status;
+    r->request.message = message;
+}
+
+/* ---- profiles ---- */
+
+static bool is_sampled(const struct dp_serve_family *f, unsigned kind)
+{
+    for (size_t i = 0; i < f->workers.at.n; i++)
+        if (kind != DP_KIND_CPU || f->workers.at.at[i]->table.cpu_rate_ns)
+            return true;
+    return false;
+}
+
+/* Whether the request can be answered from outside. */
+static void check(struct deltaprof_http_reply *r)
+{
+    const struct dp_http_request *q = &r->request;
+    if (q->kind >= DP_KIND_TABLES)
+        refuse(r, 404, "this profile is not in the tables of processes");
+    else if (q->has_types || q->has_symbolize || q->has_max_samples || q->has_age || q->text || q->locks)
+        refuse(r, 400,
+               "types, symbolize, max_samples, age, lock and debug are settings of a process: ask one with `listen`");
+    else if (q->pid && !dp_serve_workers_find(&dp_serve_family.workers, q->pid))
+        refuse(r, 404, "pid: no profiled process that runs has it; the index lists them");
+    else if (!dp_serve_family.workers.at.n && !dp_serve_family.workers.n_ended)
+        refuse(r, 503, "no profiled process has begun yet");
+    else if (q->seconds && !is_sampled(&dp_serve_family, q->kind))
+        refuse(r, 503, "no process samples this kind: start them with its key, cpu_rate=10ms for example");
+}
+
+static void write_joined(struct deltaprof_http_reply *r, const struct dp_serve_deltas *deltas, int64_t from_ns)
+{
+    struct dp_gzip *gzip = dp_gzip_new(dp_serve_bytes_append, &r->text);
+    const struct dp_serve_join join = {
+        .deltas = deltas->at.at,
+        .n = deltas->at.n,
+        .shape = dp_serve_family.workers.ended[r->request.kind],
+        .turn = dp_serve_family.workers.turn,
+        .default_type = r->request.profile->default_type,
+        .from_ns = from_ns,
+        .to_ns = from_ns ? wall_ns() : 0,
+    };
+    int err = gzip ? dp_serve_join_write(&join, dp_gzip_write, gzip) : -ENOMEM;
+    if (!err)
+        err = dp_gzip_finish(gzip);
+    dp_gzip_free(gzip);
+    if (err == -ENOMEM)
+        refuse(r, 503, "no memory to join the profiles");
+    else if (err)
+        refuse(r, 503, "profiles of these processes cannot be added, as their keys differ; ask for one: ?pid=N");
+}
+
+/* Reads what happened; NULL cursor: only for the others. */
+static int collect(unsigned kind)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    return dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
+}
+
+static void begin_delta(struct deltaprof_http_reply *r)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    const struct dp_http_request *q = &r->request;
+    bool is_new;
+    int err = collect(q->kind);
+    struct dp_serve_cursor *c = dp_serve_cursors_get(&f->cursors, q->cursor, q->kind, q->pid, false, &is_new);
+    if (!c) {
+        refuse(r, 503, "too many cursors, or no memory for another one");
+        return;
+    }
+    if (is_new && !q->from_now)
+        err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, c);
+    if (err) {
+        refuse(r, 503, "no memory for the profiles");
+        return;
+    }
+    if (q->from_now) {
+        dp_serve_deltas_clear(&c->pending);
+        dp_serve_deltas_clear(&c->sent);
+        c->pending.from_ns = wall_ns();
+    } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
+        refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
+        return;
+    } else if (!q->acknowledges) {
+        dp_serve_deltas_clear(&c->sent);
+    }
+    strcpy(r->cursor, q->cursor);
+    dp_serve_cursor_detach(c, &r->taken, wall_ns());
+    r->seq = ++c->seq;
+    r->is_taken = true;
+    write_joined(r, &r->taken, r->taken.from_ns);
+}
+
+static void begin_total(struct deltaprof_http_reply *r)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    const struct dp_http_request *q = &r->request;
+    struct dp_serve_cursor all = {.kind = q->kind};
+    int err = collect(q->kind);
+    if (!err)
+        err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, &all);
+    if (err)
+        refuse(r, 503, "no memory for the profiles");
+    else
+        write_joined(r, &all.pending, 0);
+    dp_serve_deltas_clear(&all.pending);
+}
+
+static void begin_window(struct deltaprof_http_reply *r)
+{
+    bool is_new;
+    const struct dp_http_request *q = &r->request;
+    if (!collect(q->kind))
+        r->window = dp_serve_cursors_get(&dp_serve_family.cursors, "", q->kind, q->pid, true, &is_new);
+    if (!r->window) {
+        refuse(r, 503, "too many cursors, or no memory for another one");
+        return;
+    }
+    r->window->pending.from_ns = wall_ns();
+    r->window_ns = dp_clock_coarse_ns() + q->seconds * 1000000000;
+}
+
+static void end_window(struct deltaprof_http_reply *r)
+{
+    r->window_ns = 0;
+    if (collect(r->request.kind))
+        refuse(r, 503, "no memory for the profiles");
+    else if (!r->window->pending.at.n)
+        refuse(r, 503, "the process has ended meanwhile");
+    else
+        write_joined(r, &r->window->pending, r->window->pending.from_ns);
+    dp_serve_cursors_remove(&dp_serve_family.cursors, r->window);
+    r->window = NULL;
+}
+
+static void begin_profile(struct deltaprof_http_reply *r)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    if (dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors)) {
+        refuse(r, 503, "the directory of the tables cannot be read; the log of deltaprof serve says why");
+        return;
+    }
+    check(r);
+    if (r->request.page != DP_HTTP_PAGE_PROFILE || r->request.head)
+        return;
+    if (r->request.profile->is_delta)
+        begin_delta(r);
+    else if (r->request.seconds)
+        begin_window(r);
+    else
+        begin_total(r);
+}
+
+/* ---- all pages ---- */
+
+static const char *begin_page(struct deltaprof_http_reply *r)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    int err = 0;
+    switch (r->request.page) {
+    case DP_HTTP_PAGE_PROFILE:
+        begin_profile(r);
+        return TEXT;
+    case DP_HTTP_PAGE_INDEX:
+        err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+        err = err ? err : collect(DP_KIND_HEAP);
+        err = err ? err : dp_serve_pages_index(f, dp_serve_bytes_append, &r->text);
+        break;
+    case DP_HTTP_PAGE_METRICS:
+        err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+        err = err ? err : dp_serve_pages_metrics(f, dp_serve_bytes_append, &r->text);
+        if (err)
+            refuse(r, 503, "the metrics could not be made");
+        return "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    case DP_HTTP_PAGE_VIEW:
+        err = dp_serve_bytes_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
+        err = err ? err : dp_serve_bytes_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);
+        break;
+    case DP_HTTP_PAGE_SYMBOL:
+    case DP_HTTP_PAGE_CMDLINE:
+    case DP_HTTP_PAGE_WAITS:
+        refuse(r, 404, "this page is of one process: deltaprof waits PID, /proc/PID/cmdline, or its own `listen`");
+        return TEXT;
+    case DP_HTTP_PAGE_ERROR:
+        return TEXT;
+    }
+    if (err)
+        refuse(r, 503, "the page could not be made");
+    return HTML;
+}
+
+static void write_headers(struct deltaprof_http_reply *r, const char *type)
+{
+    if (r->request.page == DP_HTTP_PAGE_ERROR) {
+        dp_vec_clear(&r->text.at);
+        dp_serve_bytes_append(&r->text, r->request.message, strlen(r->request.message));
+        dp_serve_bytes_append(&r->text, "\n", 1);
+        type = TEXT;
+    }
+    dp_http_reply_headers_write(&r->headers, &r->request, type, r->seq, getpid());
+}
+
+static int begin(const struct deltaprof_http_request *asked, struct deltaprof_http_reply **reply)
+{
+    struct deltaprof_http_reply *r = *reply = calloc(1, sizeof *r);
+    if (!r)
+        return -ENOMEM;
+    dp_http_request_parse(&r->request, asked->method, asked->target);
+    pthread_mutex_lock(&dp_serve_family.lock);
+    const char *type = begin_page(r);
+    pthread_mutex_unlock(&dp_serve_family.lock);
+    write_headers(r, type);
+    return 0;
+}
+
+static int64_t wait_ns(struct deltaprof_http_reply *r)
+{
+    if (!r->window_ns)
+        return 0;
+    int64_t left_ns = r->window_ns - dp_clock_coarse_ns();
+    if (left_ns > 0)
+        return left_ns;
+    pthread_mutex_lock(&dp_serve_family.lock);
+    end_window(r);
+    pthread_mutex_unlock(&dp_serve_family.lock);
+    write_headers(r, TEXT);
+    return 0;
+}
+
+static int status(const struct deltaprof_http_reply *r)
+{
+    return r->request.status;
+}
+
+static int header(const struct deltaprof_http_reply *r, size_t i, const char **name, const char **value)
+{
+    if (i >= r->headers.n)
+        return 1;
+    *name = r->headers.at[i].name;
+    *value = r->headers.at[i].value;
+    return 0;
+}
+
+static ssize_t read_text(struct deltaprof_http_reply *r, void *buf, size_t n_bytes)
+{
+    size_t n = r->request.head ? 0 : r->text.at.n - r->n_sent;
+    if (n > n_bytes)
+        n = n_bytes;
+    if (n)
+        memcpy(buf, r->text.at.at + r->n_sent, n);
+    r->n_sent += n;
+    return (ssize_t)n;
+}
+
+/* What was taken from a cursor is gone, kept until the client has it, or comes back. */
+static void settle(struct deltaprof_http_reply *r, bool delivered)
+{
+    bool is_new;
+    const struct dp_http_request *q = &r->request;
+    struct dp_serve_cursor *c =
+        r->is_taken ? dp_serve_cursors_get(&dp_serve_family.cursors, r->cursor, q->kind, q->pid, false, &is_new) : NULL;
+    bool is_made = q->page == DP_HTTP_PAGE_PROFILE;
+    if (!c)
+        return;
+    if (is_made && q->acknowledges && c->seq == r->seq) {
+        dp_serve_deltas_clear(&c->sent);
+        c->sent = r->taken;
+        memset(&r->taken, 0, sizeof r->taken);
+    } else if (!is_made || !delivered) {
+        dp_serve_cursor_put_back(c, &r->taken);
+    }
+}
+
+static void end(struct deltaprof_http_reply *r, int delivered)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&dp_serve_family.lock);
+    settle(r, delivered);
+    if (r->window)
+        dp_serve_cursors_remove(&dp_serve_family.cursors, r->window);
+    dp_serve_deltas_clear(&r->taken);
+    pthread_mutex_unlock(&dp_serve_family.lock);
+    dp_vec_fini(&r->text.at);
+    free(r);
+}
+
+static void *resize_bytes(void *p, size_t old_bytes, size_t new_bytes)
+{
+    (void)old_bytes;
+    return realloc(p, new_bytes);
+}
+
+static void free_bytes(void *p, size_t n_bytes)
+{
+    (void)n_bytes;
+    free(p);
+}
+
+const struct dp_http_server_calls dp_serve_answer_calls = {
+    .admit = dp_http_access_check,
+    .begin = begin,
+    .wait_ns = wait_ns,
+    .status = status,
+    .header = header,
+    .read = read_text,
+    .end = end,
+    .remap = resize_bytes,
+    .unmap = free_bytes,
+};

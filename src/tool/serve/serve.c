@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/serve/serve.c - the socket, and two threads: one answers requests; the other looks for processes that began or
+ * ended, when the directory changes and twice a second.
+ */
+#include "tool/serve/serve.h"
+
+#include "base/module.h"
+#include "config/address.h"
+#include "endpoint/access.h"
+#include "endpoint/socket.h"
+#include "pprof/gzip.h"
+#include "tool/query/installed.h"
+#include "tool/query/print.h"
+#include "tool/serve/answer.h"
+#include "tool/serve/family.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define MAX_CONNECTIONS 64
+#define REQUEST_S       10
+#define REPLY_S         120
+#define LOOK_MS         500
+#define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
+
+struct looker {
+    int signals, changes, stop; /* descriptors */
+    pid_t program;
+    int n_alone;
+};
+
+static bool is_over(struct looker *l)
+{
+    bool alone = l->program && kill(l->program, 0) && errno == ESRCH && !dp_serve_family.workers.at.n;
+    l->n_alone = alone ? l->n_alone + 1 : 0;
+    return l->n_alone >= LOOKS_ALONE;
+}
+
+static void *look_for_changes(void *looker)
+{
+    struct looker *l = looker;
+    char events[4096];
+    for (bool stops = false; !stops;) {
+        struct pollfd fds[2] = {{.fd = l->signals, .events = POLLIN}, {.fd = l->changes, .events = POLLIN}};
+        poll(fds, 2, LOOK_MS);
+        if (fds[1].revents)
+            (void)!read(l->changes, events, sizeof events);
+        pthread_mutex_lock(&dp_serve_family.lock);
+        dp_serve_workers_look(&dp_serve_family.workers, dp_serve_cursors_add, &dp_serve_family.cursors);
+        stops = fds[0].revents || is_over(l);
+        pthread_mutex_unlock(&dp_serve_family.lock);
+    }
+    (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
+    return NULL;
+}
+
+static int open_looker(struct looker *l)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    l->signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    l->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (l->signals < 0 || l->stop < 0)
+        return -errno;
+    if (l->changes >= 0) /* without it processes are found by the clock */
+        inotify_add_watch(l->changes, dp_serve_family.workers.path, IN_MOVED_TO | IN_DELETE);
+    return 0;
+}
+
+static int serve(const struct dp_serve_options *options, const struct dp_http_server_ops *ops, int socket)
+{
+    struct looker looker = {.program = options->program};
+    pthread_t thread;
+    int err = open_looker(&looker);
+    if (!err)
+        err = -pthread_create(&thread, NULL, look_for_changes, &looker);
+    if (err)
+        return err;
+    const struct dp_http_server_conf conf = {
+        .listen_fd = socket,
+        .stop_fd = looker.stop,
+        .max_connections = MAX_CONNECTIONS,
+        .request_s = REQUEST_S,
+        .reply_s = REPLY_S,
+        .library_is_ours = true,
+        .calls = &dp_serve_answer_calls,
+    };
+    err = ops->run(&conf);
+    kill(getpid(), SIGTERM); /* the looker's, if the server ended by itself; else it is blocked */
+    pthread_join(thread, NULL);
+    return err;
+}
+
+static int open_socket(const struct dp_serve_options *options)
+{
+    struct dp_config_address address;
+    if (dp_config_address_parse(&address, options->listen)) {
+        dp_query_print_error("serve", "--listen %s: HOST:PORT, HOST:PORT-PORT or unix:PATH", options->listen);
+        return -1;
+    }
+    if (!address.local && !*options->token) {
+        dp_query_print_error("serve", "--listen %s: other machines could read it: give --token FILE too",
+                             options->listen);
+        return -1;
+    }
+    dp_http_access_init(options->token, address.local && address.any.sa_family != AF_UNIX);
+    int fd = dp_http_socket_open(&address, options->listen);
+    if (fd < 0)
+        dp_query_print_error("serve", "--listen %s: %s", options->listen, strerror(-fd));
+    else if (address.any.sa_family == AF_UNIX)
+        printf("profiles of %s at %s\n", dp_serve_family.workers.path, options->listen);
+    else
+        printf("profiles of %s at http://%.*s:%u/debug/pprof/\n", dp_serve_family.workers.path,
+               (int)(strrchr(options->listen, ':') - options->listen), options->listen,
+               (unsigned)ntohs(address.in.sin_port));
+    fflush(stdout);
+    return fd;
+}
+
+int dp_serve_run(const struct dp_serve_options *options)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    static char modules[PATH_MAX];
+    static struct dp_module http = {.name = "http"};
+    char why[DP_RECOVER_WHY];
+    const struct dp_http_server_ops *ops = NULL;
+    if (!dp_query_naming_module_dir(modules)) {
+        http.dir = modules;
+        ops = dp_module_open(&http);
+    }
+    if (!ops) {
+        dp_query_print_error("serve", "the module http is not there: %s", http.error ? http.error : "not installed");
+        return DP_EXIT_FAILED;
+    }
+    f->workers.directory = options->tables;
+    int lock = dp_recover_serve(options->tables, why);
+    if (lock < 0) {
+        dp_query_print_error("serve", "%s", why);
+        return DP_EXIT_FAILED;
+    }
+    int err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+    int socket = err ? -1 : open_socket(options);
+    if (socket >= 0) {
+        err = serve(options, ops, socket);
+        if (err)
+            dp_query_print_error("serve", "%s: %s", options->listen, strerror(-err));
+        close(socket);
+        dp_http_socket_remove_file();
+    }
+    dp_serve_cursors_fini(&f->cursors);
+    dp_serve_workers_fini(&f->workers);
+    close(lock);
+    return socket < 0 || err ? DP_EXIT_FAILED : 0;
+}

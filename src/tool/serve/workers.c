@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/serve/workers.c - follows the tables of a directory.
+ *
+ * A reader keeps the file of its process open, so that what a process did last can be read after the file was deleted:
+ * at its own end, or by another program. While this program has the lock of the file `serve` in the directory
+ * (profile/table_place.h), a process that ends leaves its table here, so that none is missed.
+ */
+#include "tool/serve/workers.h"
+
+#include "base/hash.h"
+#include "tool/query/print.h"
+#include "tool/serve/join.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dp_serve_delta *dp_serve_delta_keep(struct dp_serve_delta *delta)
+{
+    delta->n_users++;
+    return delta;
+}
+
+void dp_serve_delta_drop(struct dp_serve_delta *delta)
+{
+    if (delta && --delta->n_users == 0)
+        free(delta);
+}
+
+/* Reads a profile of a process. 0 with *delta, which is NULL if the kind is off; or a negative errno. */
+static int read_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
+                      struct dp_serve_delta **delta)
+{
+    struct dp_serve_bytes bytes = {.at = {0}};
+    struct deltaprof_outside_profile profile;
+    *delta = NULL;
+    int err = dp_recover_write(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW, dp_serve_bytes_append, &bytes, &profile);
+    if (kind == DP_KIND_HEAP && err >= 0)
+        w->inuse_bytes = err ? 0 : profile.inuse_bytes;
+    if (!err && !(*delta = malloc(sizeof **delta + bytes.at.n)))
+        err = -ENOMEM;
+    if (!err) {
+        **delta = (struct dp_serve_delta){
+            .n_users = 1, .kind = kind, .turn = turn, .pid = w->table.pid, .n_bytes = bytes.at.n};
+        memcpy((*delta)->bytes, bytes.at.at, bytes.at.n);
+    }
+    dp_vec_fini(&bytes.at);
+    return err < 0 ? err : 0;
+}
+
+/* Passes a profile on. An unreadable one is no error: its process is counted. */
+static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
+                dp_serve_delta_fn fn, void *ctx)
+{
+    struct dp_serve_delta *delta;
+    int err = read_delta(w, kind, flags, turn, &delta);
+    all->n_failed += err < 0 && err != -ENOMEM;
+    if (err)
+        return err == -ENOMEM ? err : 0;
+    if (delta)
+        err = fn(ctx, delta);
+    dp_serve_delta_drop(delta);
+    return err;
+}
+
+static void say_broken(struct dp_serve_workers *all, const char *name, const char *why)
+{
+    uint64_t hash = dp_hash_bytes(name, strlen(name), 0);
+    for (size_t i = 0; i < all->broken.n; i++)
+        if (all->broken.at[i] == hash)
+            return;
+    uint64_t *to = dp_vec_push(&all->broken);
+    if (to)
+        *to = hash;
+    all->n_failed++;
+    dp_query_print_error("serve", "%s", why);
+}
+
+static bool is_broken(const struct dp_serve_workers *all, const char *name)
+{
+    uint64_t hash = dp_hash_bytes(name, strlen(name), 0);
+    for (size_t i = 0; i < all->broken.n; i++)
+        if (all->broken.at[i] == hash)
+            return true;
+    return false;
+}
+
+static struct dp_serve_worker *find_named(struct dp_serve_workers *all, const char *name)
+{
+    for (size_t i = 0; i < all->at.n; i++)
+        if (!strcmp(all->at.at[i]->table.name, name))
+            return all->at.at[i];
+    return NULL;
+}
+
+const struct dp_serve_worker *dp_serve_workers_find(const struct dp_serve_workers *all, pid_t pid)
+{
+    for (size_t i = 0; i < all->at.n; i++)
+        if (all->at.at[i]->table.pid == pid && all->at.at[i]->lives)
+            return all->at.at[i];
+    return NULL;
+}
+
+static void open_worker(struct dp_serve_workers *all, const struct dp_recover_table *table)
+{
+    char why[DP_RECOVER_WHY];
+    struct dp_serve_worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return;
+    w->table = *table;
+    w->inuse_bytes = -1;
+    w->lives = table->state == DP_RECOVER_LIVES;
+    w->is_listed = true;
+    w->reader = dp_recover_open(all->path, table, why);
+    if (w->reader && dp_vec_room(&all->at, 1)) {
+        all->at.at[all->at.n++] = w;
+        return;
+    }
+    if (!w->reader)
+        say_broken(all, table->name, why);
+    dp_recover_close(w->reader);
+    free(w);
+}
+
+/* Adds to what ended processes did. */
+static int add_ended(void *ctx, struct dp_serve_delta *delta)
+{
+    struct dp_serve_workers *all = ctx;
+    struct dp_serve_delta **ended = &all->ended[delta->kind];
+    struct dp_serve_delta *parts[] = {delta, *ended};
+    const struct dp_serve_join join = {
+        .deltas = parts, .n = *ended ? 2 : 1, .is_flow_only = true, .without_pids = true};
+    struct dp_serve_delta *sum = dp_serve_join_make(&join, delta->kind);
+    if (!sum)
+        return -ENOMEM;
+    dp_serve_delta_drop(*ended);
+    *ended = sum;
+    return 0;
+}
+
+/* The table's rest: files, where the process writes any; then it is deleted. */
+static void finish(struct dp_serve_workers *all, struct dp_serve_worker *w)
+{
+    char why[DP_RECOVER_WHY];
+    int err = *w->table.out && w->table.state == DP_RECOVER_ENDED ? dp_recover_deliver(all->path, &w->table, why)
+                                                                  : dp_recover_delete(all->path, &w->table);
+    if (err < 0 && *w->table.out)
+        say_broken(all, w->table.name, why);
+}
+
+static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn fn, void *ctx)
+{
+    struct dp_serve_worker *w = all->at.at[i];
+    char why[DP_RECOVER_WHY];
+    int err = 0;
+    if (!dp_recover_refresh(w->reader, why)) {
+        for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
+            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
+            if (!err)
+                err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);
+        }
+    }
+    dp_recover_close(w->reader);
+    if (w->is_listed)
+        finish(all, w);
+    all->n_ended++;
+    all->at.at[i] = all->at.at[--all->at.n];
+    free(w);
+    return err;
+}
+
+int dp_serve_workers_look(struct dp_serve_workers *all, dp_serve_delta_fn fn, void *ctx)
+{
+    struct dp_recover_list list;
+    char why[DP_RECOVER_WHY];
+    int err = dp_recover_list(all->directory, &list, why);
+    if (err) {
+        say_broken(all, "", why);
+        return err;
+    }
+    memcpy(all->path, list.directory, sizeof all->path);
+    for (size_t i = 0; i < all->at.n; i++)
+        all->at.at[i]->is_listed = all->at.at[i]->lives = false;
+    for (size_t i = 0; i < list.n; i++) {
+        const struct dp_recover_table *table = &list.at[i];
+        struct dp_serve_worker *w = find_named(all, table->name);
+        if (table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
+            continue;
+        if (!w) {
+            open_worker(all, table);
+        } else {
+            w->table = *table;
+            w->lives = table->state == DP_RECOVER_LIVES;
+            w->is_listed = true;
+        }
+    }
+    dp_recover_list_fini(&list);
+    for (size_t i = all->at.n; !err && i-- > 0;)
+        if (!all->at.at[i]->lives)
+            err = end_worker(all, i, fn, ctx);
+    return err;
+}
+
+int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_serve_delta_fn fn, void *ctx)
+{
+    char why[DP_RECOVER_WHY];
+    int err = 0;
+    all->turn++;
+    for (size_t i = 0; !err && i < all->at.n; i++)
+        if (!dp_recover_refresh(all->at.at[i]->reader, why))
+            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_LAST, all->turn, fn, ctx);
+    return err;
+}
+
+int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pid_t pid, dp_serve_delta_fn fn,
+                                 void *ctx)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < all->at.n; i++)
+        if (!pid || all->at.at[i]->table.pid == pid)
+            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START, all->turn, fn, ctx);
+    if (!err && !pid && all->ended[kind])
+        err = fn(ctx, all->ended[kind]);
+    return err;
+}
+
+void dp_serve_workers_fini(struct dp_serve_workers *all)
+{
+    for (size_t i = 0; i < all->at.n; i++) {
+        dp_recover_close(all->at.at[i]->reader);
+        free(all->at.at[i]);
+    }
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        dp_serve_delta_drop(all->ended[kind]);
+    dp_vec_fini(&all->at);
+    dp_vec_fini(&all->broken);
+}

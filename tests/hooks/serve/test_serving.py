@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""deltaprof serve: one endpoint for all processes of a directory of tables."""
+import collections
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+
+import reader
+from harness import BUILD, environment, main, new_directory, skip, victim, wait_until
+
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
+EXACT = 'heap_rate=1,cpu_rate=0,mutex_rate=0,block_rate=0,out=none,log=none'
+BYTES = 100
+
+if subprocess.run(['stat', '-f', '-c', '%T', '/dev/shm'], capture_output=True, text=True).stdout.strip() != 'tmpfs':
+    skip('no tmpfs at /dev/shm')
+
+
+class Serving:
+    """`deltaprof serve` on a directory of its own, and programs whose tables lie there."""
+
+    def __enter__(self):
+        self.stack = contextlib.ExitStack()
+        self.tables = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+        self.stack.callback(shutil.rmtree, self.tables, ignore_errors=True)
+        self.start_server()
+        return self
+
+    def start_server(self):
+        self.server = subprocess.Popen([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', self.tables],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.stack.callback(self.server.kill)
+        self.url = re.search(r'http://\S+', self.server.stdout.readline())[0]
+
+    def __exit__(self, *unused):
+        self.stop()
+        self.stack.close()
+
+    def stop(self):
+        self.server.send_signal(signal.SIGTERM)
+        _, self.errors = self.server.communicate(timeout=60)
+        return self.server.returncode
+
+    def start(self, n_blocks, how, conf=EXACT, out=None):
+        """Returns when it has made its blocks."""
+        p = subprocess.Popen([victim('works'), str(n_blocks), how], env=environment(f'{conf},tables={self.tables}', out),
+                             stdout=subprocess.PIPE)
+        self.stack.callback(p.stdout.close)
+        self.stack.callback(p.kill)
+        assert p.stdout.readline() == b'done\n'
+        return p
+
+    def get(self, page, status=200, headers=None):
+        request = urllib.request.Request(self.url + page, headers=headers or {})
+        try:
+            reply = urllib.request.urlopen(request, timeout=120)
+        except urllib.error.HTTPError as error:
+            reply = error
+        with reply:
+            assert reply.status == status, (page, reply.status, reply.read())
+            self.headers = reply.headers
+            return reply.read()
+
+    def profile(self, page):
+        return reader.load(self.get(page))
+
+    def ended(self):
+        return int(re.search(r'^deltaprof_ended_processes_total (\d+)', self.get('metrics').decode(), re.M)[1])
+
+
+def made(profile, type='alloc_objects'):
+    """{label pid: blocks that the victims' function made}"""
+    sums = collections.Counter()
+    for s in profile.samples:
+        if 'works' in s.names:
+            sums[dict(s.labels).get('pid')] += s.values[type]
+    return +sums
+
+
+def that_processes_are_summed_until_they_are_killed():
+    """Two clients at their own pace get the same sums, and so does a client that asks for all since the start."""
+    with Serving() as s:
+        first = s.start(1000, 'wait')
+        assert made(s.profile('delta_heap?cursor=a')) == {str(first.pid): 1000}
+        second = s.start(300, 'wait')
+        others = [s.start(10 * i, 'wait') for i in range(1, 5)]
+        delta = s.profile('delta_heap?cursor=a')
+        expected = {str(second.pid): 300, **{str(p.pid): 10 * i for i, p in enumerate(others, 1)}}
+        assert made(delta) == expected, made(delta)
+        assert made(delta, 'inuse_space')[str(first.pid)] == 500 * BYTES, made(delta, 'inuse_space')
+        assert made(s.profile('delta_heap?cursor=a')) == {}
+        for p in [second, *others]:
+            p.kill()
+            p.wait()
+        wait_until(lambda: s.ended() == 5)
+        last = s.profile('delta_heap?cursor=a')
+        assert made(last) == {} and made(last, 'inuse_space') == {str(first.pid): 500 * BYTES}, made(last, 'inuse_space')
+        late = s.profile('delta_heap?cursor=b')
+        assert made(late) == {str(first.pid): 1000, 'ended': 400}, made(late)
+        total = s.profile('heap')
+        assert made(total) == made(late) and total.types[0] == ('alloc_objects', 'count')
+        assert made(s.profile(f'heap?pid={first.pid}')) == {str(first.pid): 1000}
+        assert s.get(f'heap?pid={second.pid}', 404).startswith(b'pid:')
+
+
+def that_short_processes_are_not_missed():
+    """Those that end by themselves before anybody looks, and those that are killed; files are written for these only."""
+    with Serving() as s:
+        out = new_directory()
+        for i in range(30):
+            how = 'wait' if i % 2 else 'end'
+            p = s.start(7, how, conf=EXACT.replace('out=none,', ''), out=out)
+            if how == 'wait':
+                p.kill()
+            p.wait()
+        wait_until(lambda: s.ended() == 30)
+        assert sum(made(s.profile('delta_heap')).values()) == 210
+        assert sum(made(s.profile('allocs')).values()) == 210
+        assert os.listdir(s.tables) == ['serve'], (os.listdir(s.tables), s.stop(), s.errors)
+        files = [reader.load(os.path.join(out, name)) for name in os.listdir(out) if name.endswith('.heap.pb.gz')]
+        assert sum(n for f in files for n in made(f).values()) == 210, [made(f) for f in files]
+
+
+def that_a_reply_that_was_lost_comes_again():
+    with Serving() as s:
+        first = s.start(50, 'wait')
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        assert s.headers['X-Deltaprof-Seq'] == '1'
+        second = s.start(60, 'wait')
+        again = s.profile('delta_heap?after=0')  # reply 1 did not arrive
+        assert made(again) == {str(first.pid): 50, str(second.pid): 60}, made(again)
+        assert made(s.profile('delta_heap?after=1')) == {}
+        assert s.get('delta_heap?after=7', 409).startswith(b'after:')
+
+
+def that_windows_and_bad_requests_are_answered():
+    with Serving() as s:
+        assert b'no profiled process' in s.get('delta_heap', 503)
+        process = s.start(50, 'wait')
+        window = s.profile('heap?seconds=1')
+        assert made(window) == {} and made(window, 'inuse_space') == {str(process.pid): 25 * BYTES}, made(window)
+        assert window.duration_ns >= 1000000000, window.duration_ns
+        assert b'cpu_rate' in s.get('profile?seconds=1', 503)
+        for page, status in (('delta_heap?pid=x', 400), ('heap?pid=1', 404), ('heap?types=inuse', 400), ('waits', 404),
+                             ('nothing', 404), ('delta_heap?cursor=%20', 400)):
+            assert s.get(page, status).count(b'\n') == 1, page
+        assert b'loopback' not in s.get('', 403, {'Host': 'evil.example'})
+        index = s.get('').decode()
+        assert f'<td>{process.pid}<td>victim_works' in index and 'delta_chain' in index, index
+        metrics = s.get('metrics').decode()
+        assert f'deltaprof_heap_alloc_objects_total{{pid="{process.pid}",program="victim_works"}} 5' in metrics, metrics
+        assert metrics.endswith('# EOF\n') and b'<html' in s.get('view')
+        other = subprocess.run([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', s.tables], capture_output=True, text=True)
+        assert other.returncode == 1 and 'another deltaprof serve' in other.stderr, other
+        assert s.stop() == 0 and s.errors == '', s.errors
+
+
+def that_wrong_arguments_are_named():
+    for words, status, what in ((['--listen', 'here'], 1, 'HOST:PORT'), (['--listen', '*:7070'], 1, '--token'),
+                                (['--while', 'x'], 2, '--while x'), (['a', 'b'], 2, 'wrong arguments'),
+                                (['/nowhere/at/all'], 1, '/nowhere/at/all')):
+        done = subprocess.run([DELTAPROF, 'serve', *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == status and what in done.stderr and done.stderr.count('\n') == 1, (words, done)
+
+
+main(globals())
