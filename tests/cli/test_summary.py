@@ -77,6 +77,9 @@ class Summary(Case):
         for comments in [], ['#stuck'], ['#stuck -5 x'], ['#stuck 12'], ['#stuck x y'], ['#stuck 99999999999999999999']:
             block(4, *comments)
             self.assertEqual(self.sentences(directory)[0]['kind'], 'leak', comments)
+        block(1, '#stuck 1500 deadlock of 2 threads: thread 8 waits', pid=5)
+        block(2, '#exit', pid=5) # only two files, and the next one is another process's
+        self.assertIn('thread 8 waits', self.sentences(directory)[0]['text'])
 
     def test_what_cannot_be_told_and_what_is_lost_is_said(self):
         self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], ['3 stacks were cut short'])
