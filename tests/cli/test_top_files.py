@@ -240,13 +240,15 @@ class TopFiles(TopCase):
     def test_at_chooses_the_files_of_that_time(self):
         def one(name, inuse, time, **more):
             return self.file(name, [(['f'], [1, 1, 1, inuse])], time_ns=(10**9 + time) * 10**9, **more)
-        one('a.1.0001.heap.pb.gz', 10, 1)
+        one('a.1.0001.heap.pb.gz', 10, 1, comment='5 stacks were cut short')
         one('a.1.0002.heap.pb.gz', 90, 2)
         one('a.1.0003.heap.pb.gz', 20, 3)
         one('b.2.0001.heap.pb.gz', 1, 0)
         one('b.2.0002.heap.pb.gz', 50, 3)
         for when, sum in {'peak': '91B', 'last': '70B', '2001-09-09 01:46:41': '11B', '01:46:42': '91B', '01:47': '70B'}.items():
             self.assertEqual(self.names('--at', when, self.dir.name), {'f': (sum, sum)}, when)
+        for when, is_lost in {'01:46:41': True, '01:46:42': False}.items():
+            self.assertEqual(b'Lost: 5 stacks' in self.run_it('top', '--at', when, self.dir.name), is_lost, when)
         self.run_it('top', '--at', 'exit', self.dir.name, status=2)
         self.run_it('top', '--at', '2000-01-01 00:00', self.dir.name, status=1)
         self.assertIn('no process has a file of that time', self.error)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static int check(const char *host, const char *authorization)
 
 static void write_token(const char *path, const char *text)
 {
-    char fresh[80];
+    char fresh[100];
     snprintf(fresh, sizeof fresh, "%s.new", path);
     FILE *f = fopen(fresh, "w");
     assert_non_null(f);
@@ -91,6 +92,44 @@ static void a_token_of_511_bytes_is_read_and_a_longer_one_is_none(void **state)
         assert_int_equal(check(NULL, "Bearer kkk"), n_bytes < 512 ? 401 : 503);
         text[n_bytes] = 'k';
     }
+    unlink(path);
+}
+
+/* Gives the file a time, so that it does not depend on the clock. */
+static void set_time(const char *path, long ns)
+{
+    const struct timespec times[2] = {{1000000000, ns}, {1000000000, ns}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Overwrites the bytes of the file in its place. */
+static void overwrite(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void a_file_with_another_number_size_or_time_is_read_again(void **state)
+{
+    char path[64], other[80];
+    snprintf(path, sizeof path, "/tmp/deltaprof-token-again-%d", (int)getpid());
+    snprintf(other, sizeof other, "%s.other", path);
+    write_token(path, "first");
+    set_time(path, 0);
+    dp_http_access_init(path, true);
+    assert_int_equal(check(NULL, "Bearer first"), 200);
+    write_token(other, "secnd");
+    set_time(other, 0);
+    assert_int_equal(rename(other, path), 0);
+    assert_int_equal(check(NULL, "Bearer secnd"), 200);
+    overwrite(path, "third and");
+    set_time(path, 0);
+    assert_int_equal(check(NULL, "Bearer third and"), 200);
+    overwrite(path, "forth and");
+    set_time(path, 1);
+    assert_int_equal(check(NULL, "Bearer forth and"), 200);
     unlink(path);
 }
 
@@ -181,6 +220,7 @@ int main(void)
         cmocka_unit_test(without_a_token_only_addresses_are_answered),
         cmocka_unit_test(a_token_is_taken_as_bearer_or_as_the_password_of_basic),
         cmocka_unit_test(a_token_of_511_bytes_is_read_and_a_longer_one_is_none),
+        cmocka_unit_test(a_file_with_another_number_size_or_time_is_read_again),
         cmocka_unit_test(a_token_in_a_pipe_is_no_token),
         cmocka_unit_test(pages_of_other_sites_are_refused),
         cmocka_unit_test(listen_takes_literals_ranges_and_socket_files_only),

@@ -13,6 +13,8 @@
 
 #include "support/consumers.h"
 #include "host/resident/resident.h"
+#include "host/report/consumer.h"
+#include "host/report/settings.h"
 #include "host/report/write_buffers.h"
 
 #include <deltaprof/hooks.h>
@@ -126,6 +128,23 @@ static void what_comes_between_write_and_commit_is_not_lost(void **state)
     read_taken(&taken, &said);
     write_and_commit(c);
     values_are(3, 1, 0);
+    dp_consumer_free(c);
+}
+
+/* As while another thread changes a setting: a hook may not wait for that. */
+static void settings_that_change_right_now_come_later(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    c->follows = true;
+    c->symbolize = DP_SYMBOLIZE_LINES;
+    assert_non_null(dp_report_settings_lock(true));
+    assert_int_equal(dp_consumer_lock(c, false), 0);
+    dp_consumer_unlock(c);
+    assert_int_equal(c->symbolize, DP_SYMBOLIZE_LINES);
+    dp_report_settings_unlock();
+    assert_int_equal(dp_consumer_lock(c, false), 0);
+    dp_consumer_unlock(c);
+    assert_int_not_equal(c->symbolize, DP_SYMBOLIZE_LINES);
     dp_consumer_free(c);
 }
 
@@ -348,6 +367,7 @@ int main(void)
         cmocka_unit_test(what_a_failed_write_laid_out_is_not_in_the_next_one),
         cmocka_unit_test(one_kit_is_kept_if_it_is_not_too_large),
         cmocka_unit_test(what_comes_between_write_and_commit_is_not_lost),
+        cmocka_unit_test(settings_that_change_right_now_come_later),
         cmocka_unit_test(cursors_do_not_disturb_each_other),
         cmocka_unit_test(a_cumulative_profile_moves_nothing),
         cmocka_unit_test(windows_meet),
