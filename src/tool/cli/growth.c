@@ -10,6 +10,7 @@
 
 #include "tool/cli/cli.h"
 #include "tool/cli/heading.h"
+#include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -334,16 +335,6 @@ static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
 
-static int parse_count(const char *option, size_t *number)
-{
-    char *end;
-    *number = strtoul(optarg, &end, 10);
-    if (*optarg >= '0' && *optarg <= '9' && !*end)
-        return 0;
-    dp_query_print_error("growth", "%s %s is not a number", option, optarg);
-    return DP_EXIT_USAGE;
-}
-
 static int parse_by(struct dp_query *v, const char *text)
 {
     v->shows_processes = v->tells_process = !strcmp(text, "process");
@@ -384,9 +375,9 @@ int dp_cli_growth(int argc, char **argv)
     int status = dp_query_init(&new, "growth", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
-            status = parse_count("-n", &n_wanted);
+            status = dp_cli_options_count("growth", "-n", &n_wanted);
         else if (option == 'd')
-            status = parse_count("--depth", &n_frames);
+            status = dp_cli_options_count("growth", "--depth", &n_frames);
         else if (option == 'b')
             status = parse_by(&new, optarg);
         else

@@ -5,7 +5,12 @@
 #include "tool/query/print.h"
 #include "tool/query/files.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST = 6, OWN = 256 }; /* values of the verb's own options, behind all letters */
 
@@ -29,4 +34,23 @@ int dp_cli_options_read(int argc, char **argv, const struct dp_cli_option *own, 
             return DP_EXIT_USAGE;
     }
     return 0;
+}
+
+int dp_cli_options_count(const char *verb, const char *option, size_t *n)
+{
+    char *end;
+    *n = strtoul(optarg, &end, 10);
+    if (isdigit((unsigned char)*optarg) && !*end)
+        return 0;
+    dp_query_print_error(verb, "%s %s is not a number", option, optarg);
+    return DP_EXIT_USAGE;
+}
+
+pid_t dp_cli_options_pid(const char *word)
+{
+    char *end;
+    errno = 0;
+    long pid = strtol(word, &end, 10);
+    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
+    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/cli/options.h - reads the options of verbs that write one file: -o OUT, --limit BYTES, and options of their own.
+/*
+ * tool/cli/options.h - reads the options of verbs that write one file (-o OUT, --limit BYTES, and options of their
+ * own), and words that several verbs take: counts and numbers of processes.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* An option of the verb's own, --NAME. */
 struct dp_cli_option {
@@ -23,3 +26,9 @@ struct dp_cli_output {
  * after one line.
  */
 int dp_cli_options_read(int argc, char **argv, const struct dp_cli_option *own, struct dp_cli_output *output);
+
+/* Reads optarg, a count, which `option` of the verb has. 0, or DP_EXIT_USAGE after one line. */
+int dp_cli_options_count(const char *verb, const char *option, size_t *n);
+
+/* 0: the word is not a number of a process, or a file has this name. */
+pid_t dp_cli_options_pid(const char *word);

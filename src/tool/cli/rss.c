@@ -4,15 +4,14 @@
 
 #include "tool/query/at.h"
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/query/print.h"
 #include "tool/query/files.h"
 #include "tool/query/json.h"
 #include "tool/query/units.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,16 +314,6 @@ static int show_profiles(char **paths, int n, bool json)
     return status;
 }
 
-/* 0: the word is not a number of a process, or a file has this name. */
-static pid_t pid_of(const char *word)
-{
-    char *end;
-    errno = 0;
-    long pid = strtol(word, &end, 10);
-    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
-    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
-}
-
 int dp_cli_rss(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -341,7 +330,7 @@ int dp_cli_rss(int argc, char **argv)
     }
     int n = argc - optind;
     char **words = argv + optind;
-    pid_t pid = n ? pid_of(words[0]) : 0;
+    pid_t pid = n ? dp_cli_options_pid(words[0]) : 0;
     if (!n || (pid && n > 2)) {
         dp_query_print_error("rss", "%s: deltaprof rss [--json] PID [DIR] | FILE...",
                              n ? "one process at a time" : "no PID or FILE given");

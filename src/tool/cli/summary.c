@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/summary.c - `deltaprof summary`, also `deltaprof DIR`: prints the sentences that matter, the worst first. */
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/cli/sentences.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -8,14 +9,11 @@
 #include "tool/query/files.h"
 #include "tool/rss/rss.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { INDENT = 4, LEAST_COLUMNS = 30 };
 #define LEAST_BAD     2 /* weights of sentences */
@@ -100,16 +98,6 @@ static void print_json(const struct dp_cli_sentences *s, const char *argument)
     puts("]}");
 }
 
-/* 0: the word is not a number of a process, or a file has this name. */
-static pid_t pid_of(const char *word)
-{
-    char *end;
-    errno = 0;
-    long pid = strtol(word, &end, 10);
-    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
-    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
-}
-
 /* A glob of the profiles that the process has written, malloc'ed. NULL after one line on stderr. */
 static char *profiles_of(pid_t pid)
 {
@@ -165,7 +153,7 @@ int dp_cli_summary(int argc, char **argv)
     }
     s.paths = argv + optind;
     s.n_paths = (size_t)(argc - optind);
-    pid_t pid = s.n_paths == 1 ? pid_of(s.paths[0]) : 0;
+    pid_t pid = s.n_paths == 1 ? dp_cli_options_pid(s.paths[0]) : 0;
     if (pid && !(glob = profiles_of(pid)))
         return DP_EXIT_FAILED;
     if (pid)

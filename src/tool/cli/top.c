@@ -2,6 +2,7 @@
 /* tool/cli/top.c - `deltaprof top`: lists the functions with the largest values. */
 #include "tool/cli/cli.h"
 #include "tool/cli/heading.h"
+#include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -328,16 +329,6 @@ static int parse_by(struct dp_query_count *c, const char *text)
     return DP_EXIT_USAGE;
 }
 
-static int parse_number(const char *text, size_t *number)
-{
-    char *end;
-    *number = strtoul(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end)
-        return 0;
-    dp_query_print_error("top", "-n %s is not a number", text);
-    return DP_EXIT_USAGE;
-}
-
 int dp_cli_top(int argc, char **argv)
 {
     static const struct option options[] = {{"cum", no_argument, NULL, 'c'},
@@ -355,7 +346,7 @@ int dp_cli_top(int argc, char **argv)
     view.falls_back = true;
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
-            status = parse_number(optarg, &n_wanted);
+            status = dp_cli_options_count("top", "-n", &n_wanted);
         else if (option == 'c')
             count->by_cum = true;
         else if (option == 'b')

@@ -7,6 +7,7 @@
  */
 #include "tool/cli/cli.h"
 #include "tool/cli/heading.h"
+#include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -228,16 +229,6 @@ static int collect(struct waits *w)
     return 0;
 }
 
-static int parse_number(const char *text, size_t *number)
-{
-    char *end;
-    *number = strtoul(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end)
-        return 0;
-    dp_query_print_error("waits", "-n %s is not a number", text);
-    return DP_EXIT_USAGE;
-}
-
 int dp_cli_waits(int argc, char **argv)
 {
     static const struct option options[] = {DP_QUERY_OPTIONS};
@@ -250,7 +241,7 @@ int dp_cli_waits(int argc, char **argv)
         if (option != 'n')
             status = dp_query_option(&w.query, argv, option);
         else
-            status = parse_number(optarg, &w.n_shown);
+            status = dp_cli_options_count("waits", "-n", &w.n_shown);
     }
     if (!status && (w.query.kind || w.query.merge.with_inherited)) {
         dp_query_print_error("waits", w.query.kind ? "no --kind: waits shows chain profiles"
