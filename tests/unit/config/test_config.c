@@ -197,6 +197,62 @@ static void ranges_are_named_and_held(void **state)
     refused("exit_timeout=2h", "exit_timeout=2h", "0 to 1h");
 }
 
+/* The text KEY=VALUE in static memory. */
+static const char *pair(const char *key, const char *value)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s=%s", key, value);
+    return text;
+}
+
+static void ranges_hold_to_the_last_value(void **state)
+{
+    static const struct {
+        const char *key, *below, *lowest, *highest, *above;
+    } ranges[] = {
+        {"heap_rate", "-1", "0", "2147483648", "2147483649"},
+        {"mutex_rate", "-1", "0", "1000000000", "1000000001"},
+        {"block_rate", "-1ns", "0", "1h", "3600000000001ns"},
+        {"cpu_rate", "99999ns", "100us", "60s", "60000000001ns"},
+        {"interval", "999999ns", "1ms", "8760h", "31536000000000001ns"},
+        {"keep", "-1", "0", "1000000000", "1000000001"},
+        {"cursor_ttl", "999999999ns", "1s", "8760h", "31536000000000001ns"},
+        {"depth", "0", "1", "1024", "1025"},
+        {"memory", "4194303", "4M", "1T", "1099511627777"},
+        {"max_samples", "-1", "0", "1000000000", "1000000001"},
+        {"stuck", "999999ns", "1ms", "8760h", "31536000000000001ns"},
+        {"exit_timeout", "-1ns", "0", "1h", "3600000000001ns"},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        refused(pair(ranges[i].key, ranges[i].below), ranges[i].key, NULL);
+        refused(pair(ranges[i].key, ranges[i].above), ranges[i].key, NULL);
+        taken(pair(ranges[i].key, ranges[i].lowest));
+        taken(pair(ranges[i].key, ranges[i].highest));
+    }
+    taken("cpu_rate=0,interval=0,stuck=0");
+    assert_int_equal(conf.cpu_rate_ns, 0);
+    assert_int_equal(conf.interval_ns, 0);
+    assert_int_equal(conf.stuck_ns, 0);
+}
+
+static void receivers_are_protocol_host_and_port(void **state)
+{
+    static const char *const right[] = {"pyroscope+http://h:1", "parca+https://h", "otlp+http://[::1]:4318/v1",
+                                        "pprof+https://h:65535/a-b"};
+    static const char *const wrong[] = {"http://h",         "otlp+ftp://h",     "otlp+http:/h",
+                                        "otlp+http://",     "otlp+httpss://h",  "otlp+http://h:0",
+                                        "otlp+http://h/ x", "otlp+http://h/?q", "otlp+http://h/#f",
+                                        "otlp+http://u@h/", "pprof+http",       "otlp+http://h/\x7f"};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        taken(pair("push", right[i]));
+        assert_string_equal(conf.push, right[i]);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refused(pair("push", wrong[i]), "pyroscope+http://HOST:PORT", NULL);
+    taken("push=none");
+    assert_string_equal(conf.push, "");
+}
+
 static void none_switches_off(void **state)
 {
     taken("heap_rate=none,interval=none,out=none,symbolize=none,signals=none,signal=none,exit_timeout=none,log=none,"
@@ -380,6 +436,8 @@ int main(void)
         cmocka_unit_test_setup(sizes_take_powers_of_1024, setup),
         cmocka_unit_test_setup(times_need_a_unit, setup),
         cmocka_unit_test_setup(ranges_are_named_and_held, setup),
+        cmocka_unit_test_setup(ranges_hold_to_the_last_value, setup),
+        cmocka_unit_test_setup(receivers_are_protocol_host_and_port, setup),
         cmocka_unit_test_setup(none_switches_off, setup),
         cmocka_unit_test_setup(choices_list_their_words, setup),
         cmocka_unit_test_setup(a_signal_is_named_as_kill_names_it, setup),
