@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Characters of "operator<<", "operator()" and so on at `at` that look like brackets and are none; 0: no operator. */
@@ -103,9 +104,11 @@ static bool cut_parameters(char *name)
     if (clone)
         *clone = '\0';
     size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
-        while (!ends_in(name, n, ")") && ends_in(name, n, behind[i]))
+    for (size_t i = 0; i < sizeof behind / sizeof *behind && !ends_in(name, n, ")"); i++)
+        if (ends_in(name, n, behind[i])) {
             n -= strlen(behind[i]);
+            i = SIZE_MAX; /* from the first one again: " const &" has three of them */
+        }
     if (!ends_in(name, n, ")"))
         return false;
     char *at = opening(name, name + n - 1);
