@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """When the background thread starts, and that it makes nothing hang: profiles arrive while the program runs."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,25 @@ def that_in_a_container_the_agent_has_its_own_descriptors():
             assert out in line and line.startswith('deltaprof['), line
         finally:
             p.stdin.close()
+
+
+def that_the_agent_hears_its_own_crashes_and_no_signal_of_the_program():
+    """abort unblocks SIGABRT itself; SIGXCPU and SIGSYS are sent to the process."""
+    own = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+    others = {signal.SIGABRT, signal.SIGXCPU, signal.SIGSYS, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD, signal.SIGALRM}
+    for conf, heard in ('', own), (',signals=off', set()):
+        out = new_directory()
+        with subprocess.Popen([victim('workers'), '0', '1', '0', 'wait'], env=environment('heap_rate=1,interval=50ms' + conf, out),
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as p:
+            try:
+                tasks = f'/proc/{p.pid}/task'
+                wait_until(lambda: len(reader.files(out)) >= 2)
+                agent, = [tid for tid in os.listdir(tasks) if int(tid) != p.pid]
+                with open(f'{tasks}/{agent}/status') as f:
+                    blocked = int(re.search(r'^SigBlk:\s*(\w+)$', f.read(), re.M)[1], 16)
+                assert {s for s in own | others if not blocked >> (s - 1) & 1} == heard, (conf, hex(blocked))
+            finally:
+                p.stdin.close()
 
 
 def that_threads_of_the_profiler_have_room_beside_large_thread_local_variables():
