@@ -260,7 +260,7 @@ int dp_decode_input_read(struct dp_decode_input *input, int fd, size_t limit_byt
 
 static int copy(struct reader *r, const void *bytes, size_t n_bytes)
 {
-    int err = feed(r, bytes, n_bytes);
+    int err = n_bytes ? feed(r, bytes, n_bytes) : 0;
     if (!err)
         err = finish(r);
     end(r);

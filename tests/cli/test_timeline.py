@@ -215,6 +215,15 @@ class Timeline(Case):
         profile = self.firefox(path)
         self.assertEqual(sum(sum(t['nativeAllocations']['weight']) for t in profile['threads']), sum(range(5000)))
 
+    def test_samples_without_a_time_are_counted_and_left_out(self):
+        untimed = [(['a', 'main'], [1, 10, 0, 0, 0, 0], {'thread id': 7}), (['a', 'main'], [1, 20, 0, 0, 0, 0], {'thread id': 7, 'end_timestamp_ns': 0})]
+        first = alloc(['make', 'main'], 1 - START, 7, 1, 5)  # the first nanosecond of 1970
+        nothing = (['a', 'main'], [0] * 6, {'end_timestamp_ns': START, 'thread id': 7})
+        for n, words in (0, ''), (1, '1 sample without a time is left out'), (2, '2 samples without a time are left out'):
+            profile = self.firefox(self.file('server.7.0001.events.pb.gz', [first, nothing, *ROWS, *untimed[:n]], EVENTS))
+            self.assertEqual(self.error, f'deltaprof timeline: {words}\n' if n else '')
+            self.assertEqual(sum(sum(t['nativeAllocations']['weight']) for t in profile['threads']), 3079)
+
     def test_wrong_arguments_and_inputs_are_refused(self):
         events = self.file('server.7.0001.events.pb.gz', ROWS, EVENTS)
         heap = self.file('server.7.0001.heap.pb.gz', [(['a'], [1, 1, 1, 1])])
