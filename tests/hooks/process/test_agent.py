@@ -75,6 +75,21 @@ def that_the_agent_hears_its_own_crashes_and_no_signal_of_the_program():
                 p.stdin.close()
 
 
+def that_ticks_leave_no_descriptor_open():
+    out = new_directory()
+    with subprocess.Popen([victim('workers'), '0', '1', '0', 'wait'], env=environment('heap_rate=1,interval=20ms,keep=100', out),
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as p:
+        try:
+            tasks = f'/proc/{p.pid}/task'
+            wait_until(lambda: len(reader.files(out)) >= 2)
+            agent, = [tid for tid in os.listdir(tasks) if int(tid) != p.pid]
+            n_open = len(os.listdir(f'{tasks}/{agent}/fd'))  # a tick may be under way
+            wait_until(lambda: len(reader.files(out)) >= 22)
+            wait_until(lambda: len(os.listdir(f'{tasks}/{agent}/fd')) <= n_open)
+        finally:
+            p.stdin.close()
+
+
 def that_threads_of_the_profiler_have_room_beside_large_thread_local_variables():
     writes('', program=victim('large_tls'), files=2)
 
