@@ -57,9 +57,7 @@ static bool waits_for_child_or_signal(void)
     char path[PATH_TEXT], text[STAT_TEXT];
     dp_text_format(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
     read_text(text, sizeof text, path);
-    if (text[0] < '0' || text[0] > '9')
-        return false; /* it is running, or /proc gives no answer */
-    long number = strtol(text, NULL, 10);
+    long number = strtol(text, NULL, 10); /* 0 or -1: it is running, or /proc gives no answer */
     return number == SYS_wait4 || number == SYS_waitid || number == SYS_rt_sigsuspend || number == SYS_rt_sigtimedwait;
 }
 
