@@ -84,6 +84,14 @@ class Merge(Case):
                 self.run_it('convert', out, '-o', path)
             self.assertEqual(self.of(path), self.of(out))
 
+    def test_a_file_that_cannot_be_made_is_said_in_one_line(self):
+        path = self.file('server.7.0001.heap.pb.gz', [(['f', 'main'], [1, 10, 1, 10])])
+        for verb in (['merge'], ['diff', path]):
+            for out, why in (('/nonexistent/out', 'No such file or directory'), (self.dir.name, 'Is a directory')):
+                self.run_it(*verb, path, '-o', out, status=1)
+                self.assertEqual(self.error, f'deltaprof {verb[0]}: {out}: {why}\n')
+        self.assertEqual(os.listdir(self.dir.name), ['server.7.0001.heap.pb.gz'])
+
 
 if __name__ == '__main__':
     unittest.main()
