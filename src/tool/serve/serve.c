@@ -104,18 +104,21 @@ static int serve(const struct dp_serve_options *options, const struct dp_http_se
     return err;
 }
 
-static int open_socket(const struct dp_serve_options *options)
+/* False: the reason was printed. */
+static bool parse_address(const struct dp_serve_options *options, struct dp_config_address *address)
 {
-    struct dp_config_address address;
-    if (dp_config_address_parse(&address, options->listen)) {
+    if (dp_config_address_parse(address, options->listen))
         dp_query_print_error("serve", "--listen %s: HOST:PORT, HOST:PORT-PORT or unix:PATH", options->listen);
-        return -1;
-    }
-    if (!address.local && !*options->token) {
+    else if (!address->local && !*options->token)
         dp_query_print_error("serve", "--listen %s: other machines could read it: give --token FILE too",
                              options->listen);
-        return -1;
-    }
+    else
+        return true;
+    return false;
+}
+
+static int open_socket(const struct dp_serve_options *options, struct dp_config_address address)
+{
     dp_http_access_init(options->token, address.local && address.any.sa_family != AF_UNIX);
     int fd = dp_http_socket_open(&address, options->listen);
     if (fd < 0)
@@ -137,6 +140,9 @@ int dp_serve_run(const struct dp_serve_options *options)
     static struct dp_module http = {.name = "http"};
     char why[DP_RECOVER_WHY];
     const struct dp_http_server_ops *ops = NULL;
+    struct dp_config_address address;
+    if (!parse_address(options, &address))
+        return DP_EXIT_USAGE;
     if (!dp_query_naming_module_dir(modules)) {
         http.dir = modules;
         ops = dp_module_open(&http);
@@ -152,7 +158,7 @@ int dp_serve_run(const struct dp_serve_options *options)
         return DP_EXIT_FAILED;
     }
     int err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
-    int socket = err ? -1 : open_socket(options);
+    int socket = err ? -1 : open_socket(options, address);
     if (socket >= 0) {
         err = serve(options, ops, socket);
         if (err)

@@ -162,7 +162,7 @@ def that_windows_and_bad_requests_are_answered():
 
 
 def that_wrong_arguments_are_named():
-    for words, status, what in ((['--listen', 'here'], 1, 'HOST:PORT'), (['--listen', '*:7070'], 1, '--token'),
+    for words, status, what in ((['--listen', 'here'], 2, 'HOST:PORT'), (['--listen', '*:7070'], 2, '--token'),
                                 (['--while', 'x'], 2, '--while x'), (['a', 'b'], 2, 'wrong arguments'),
                                 (['/nowhere/at/all'], 1, '/nowhere/at/all')):
         done = subprocess.run([DELTAPROF, 'serve', *words], capture_output=True, text=True, timeout=60)
