@@ -85,11 +85,9 @@ size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32
     return 0;
 }
 
-#define SERVE_FILE "serve"
-
 int dp_tables_place_lock(int dir)
 {
-    int fd = openat(dir, SERVE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(dir, DP_TABLES_SERVE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     for (int i = 0; i < 100; i++) { /* a process that asks has it for a moment */
@@ -103,7 +101,7 @@ int dp_tables_place_lock(int dir)
 bool dp_tables_place_is_served(const char *directory)
 {
     char path[PATH_MAX];
-    dp_text_format(path, sizeof path, "%s/" SERVE_FILE, directory);
+    dp_text_format(path, sizeof path, "%s/" DP_TABLES_SERVE_FILE, directory);
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return false;

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DP_TABLE_NAME_MAX 64
+#define DP_TABLE_NAME_MAX    64
+#define DP_TABLES_SERVE_FILE "serve" /* whose lock the program has that serves a directory */
 
 /*
  * Opens the directory. makes: makes its last component, 0700, if it is missing. It must belong to this user, be closed

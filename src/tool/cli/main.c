@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const struct dp_cli_verb verbs[] = {
-    {"run", "[-o KEY=VALUE[,...]]... [--dormant] [--] COMMAND [ARG...]", "run a program with the profiler in it",
+    {"run", "[-o KEY=VALUE[,...]]... [--dormant] [--serve ADDRESS] [--] COMMAND [ARG...]", "run a program with the profiler in it",
      dp_cli_run},
     {"on", "PID [-o KEY=VALUE[,...]]... [--wait TIME]", "turn the profiler on in a process of run --dormant",
      dp_cli_on},

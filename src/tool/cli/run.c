@@ -29,7 +29,9 @@ static const char about[] =
     "excludes them. Profiles are written as out/PROGRAM.PID.SEQ.KIND.pb.gz. Without out=, they are written to the\n"
     "current directory, or, with listen= but without events=, not at all.\n"
     "\n"
-    "  --dormant    profile nothing until deltaprof on PID asks for it: the same as -o start=off\n"
+    "  --dormant        profile nothing until deltaprof on PID asks for it: the same as -o start=off\n"
+    "  --serve ADDRESS  start deltaprof serve beside COMMAND: one endpoint for it and all that it starts. The tables\n"
+    "                   are in a directory of their own, unless tables= names one; no files are written without out=\n"
     "\n"
     "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
     "loaded into it; 2 if an option is wrong.\n"
@@ -63,7 +65,7 @@ static int option(struct dp_run_text *text, const char *words)
 }
 
 /* The options up to COMMAND, whose index goes to *first. 0, -EINVAL (said), or -ENOMEM. */
-static int options(int argc, char **argv, struct dp_run_text *text, int *first)
+static int options(int argc, char **argv, struct dp_run_text *text, const char **serve, int *first)
 {
     int i = 1, error = 0;
     for (; !error && i < argc && argv[i][0] == '-'; i++) {
@@ -73,6 +75,10 @@ static int options(int argc, char **argv, struct dp_run_text *text, int *first)
         }
         if (!strcmp(argv[i], "--dormant")) {
             error = dp_run_text_append(text, "start=off");
+            continue;
+        }
+        if (!strcmp(argv[i], "--serve") && i + 1 < argc) {
+            *serve = argv[++i];
             continue;
         }
         if (strncmp(argv[i], "-o", 2)) {
@@ -149,6 +155,37 @@ static void print_keys(void)
         printf("  %s=%s (default %s)\n      %s\n", key->key, key->type, key->value_default, key->help);
 }
 
+/* Before paths are made absolute: where the tables of a served family are, and no files unless they are asked for. */
+static int prepare_serving(struct dp_run_text *text, const struct dp_config *conf)
+{
+    char own[PATH_MAX], words[PATH_MAX + 64];
+    const char *what;
+    int err = dp_config_given(conf, "out") ? 0 : dp_run_text_append(text, "out=none");
+    if (err || dp_config_given(conf, "tables"))
+        return err;
+    dp_tables_place_default(own, sizeof own);
+    int fd = dp_tables_place_open(own, true, &what);
+    if (fd >= 0)
+        close(fd);
+    snprintf(words, sizeof words, "tables=%.*s/run-%d", PATH_MAX - 24, own, (int)getpid());
+    return dp_run_text_append(text, words);
+}
+
+static int serve_beside(const char *address, const struct dp_config *conf)
+{
+    char why[PATH_MAX + 512];
+    if (!*conf->tables) {
+        dp_query_print_error("run", "--serve needs tables=DIR, a directory in a tmpfs");
+        return -EINVAL;
+    }
+    int err = dp_run_beside_serve(address, conf->tables, why, sizeof why);
+    if (err)
+        fprintf(stderr, "%s\n", why);
+    else
+        dp_query_print_error("run", "%s", why);
+    return err;
+}
+
 int dp_cli_run(int argc, char **argv)
 {
     static struct dp_run_program program;
@@ -156,6 +193,7 @@ int dp_cli_run(int argc, char **argv)
     char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
     struct dp_config_error error;
     struct dp_run_text text = {0};
+    const char *serve = NULL;
     int first = 0, status = DP_EXIT_USAGE;
 
     if (dp_cli_help(argc, argv, about)) {
@@ -170,10 +208,12 @@ int dp_cli_run(int argc, char **argv)
     }
     int failed = dp_run_text_append(&text, inherited);
     if (!failed)
-        failed = options(argc, argv, &text, &first);
+        failed = options(argc, argv, &text, &serve, &first);
     if (failed == -EINVAL)
         goto out;
     status = DP_LAUNCH_REFUSED;
+    if (!failed && serve && !dp_config_parse(&conf, text.bytes, &error))
+        failed = prepare_serving(&text, &conf);
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
         failed = dp_run_text_make_absolute(&text, &conf, !dp_config_given(&conf, "out") && !*conf.listen);
     if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
@@ -199,6 +239,10 @@ int dp_cli_run(int argc, char **argv)
         if (failed) {
             status = DP_LAUNCH_REFUSED;
             dp_query_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
+            goto out;
+        }
+        if (serve && serve_beside(serve, &conf)) {
+            status = DP_LAUNCH_REFUSED;
             goto out;
         }
         failed = set_environment(library, text.bytes ? text.bytes : "", program.binary);

@@ -84,6 +84,8 @@ int dp_recover_delete(const char *directory, const struct dp_recover_table *tabl
  * it, and others deliver none. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
  */
 int dp_recover_serve(const char *directory, char *why);
+/* Deletes the file of that lock, and the directory if nothing else is in it. */
+void dp_recover_leave(const char *directory);
 /* Whether another program serves the directory. */
 bool dp_recover_is_served(const char *directory);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/run/beside.c - starts a pusher that the program does not notice.
+ * tool/run/beside.c - starts a pusher or a server that the program does not notice.
  *
- * The pusher is a grandchild of this process, in a session of its own, with none of its descriptors; its parent has
+ * It is a grandchild of this process, in a session of its own, with none of its descriptors; its parent has
  * ended, so init or another reaper inherits it. The clones carry no signal: the program finds no SIGCHLD pending, no
  * child to wait for, and its own process id, group, session and descriptors as without a pusher.
  *
@@ -77,23 +77,11 @@ static void make_absolute(const char *name)
         setenv(name, path, 1);
 }
 
-/* In the grandchild: becomes the pusher. */
-static void become_pusher(const struct dp_config *conf, const char *dir, pid_t program)
+/* In the grandchild: nothing of the program is left but descriptors from `kept` on, and they are closed. */
+static int leave_program(unsigned kept)
 {
-    char path[PATH_MAX], id[24], log[DP_CONFIG_TEXT + 16];
     sigset_t none;
     struct sigaction by_default = {.sa_handler = SIG_DFL};
-    if (dp_run_pusher_find(path))
-        return;
-    snprintf(id, sizeof id, "%d", (int)program);
-    snprintf(log, sizeof log, "%s%s",
-             !strcmp(conf->log, "none") ? "/dev/null"
-             : strchr(conf->log, '/')   ? conf->log
-                                        : dir,
-             strchr(conf->log, '/') || !strcmp(conf->log, "none") ? "" : "/push.log");
-    make_absolute("DELTAPROF_PUSH_TOKEN");
-    make_absolute("DELTAPROF_PUSH_HEADER");
-    make_absolute("SSL_CERT_FILE");
     unsetenv("LD_PRELOAD");
     unsetenv("DELTAPROF_CONF");
     unsetenv("DELTAPROF_RUN");
@@ -102,31 +90,103 @@ static void become_pusher(const struct dp_config *conf, const char *dir, pid_t p
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (chdir("/"))
-        return;
+        return -errno;
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, 0u, ~0u, 0u))
+    if (syscall(SYS_close_range, kept, ~0u, 0u))
 #endif
-        for (int fd = (int)sysconf(_SC_OPEN_MAX); fd-- > 0;)
+        for (int fd = (int)sysconf(_SC_OPEN_MAX); fd-- > (int)kept;)
             close(fd);
-    if (open("/dev/null", O_RDWR) == 0 && dup(0) == 1 && dup(0) == 2)
-        execl(path, "deltaprof push", dir, "--to", conf->push, "--beside", id, "--wait", "5m", "--log", log, NULL);
+    return 0;
 }
 
-int dp_run_beside_start(const struct dp_config *conf, const char *dir)
+/* What the grandchild becomes. */
+struct beside {
+    pid_t program;
+    const struct dp_config *conf; /* of a pusher */
+    const char *dir;
+    const char *address, *tables; /* of a server */
+    int lines[2];                 /* a pipe for what the server prints */
+};
+
+static void become_pusher(const struct beside *b)
 {
-    pid_t program = getpid();
-    if (mkdir(dir, 0700) && errno != EEXIST)
-        return -errno;
+    char path[PATH_MAX], id[24], log[DP_CONFIG_TEXT + 16];
+    const char *to = b->conf->log;
+    if (dp_run_pusher_find(path))
+        return;
+    snprintf(id, sizeof id, "%d", (int)b->program);
+    snprintf(log, sizeof log, "%s%s",
+             !strcmp(to, "none") ? "/dev/null"
+             : strchr(to, '/')   ? to
+                                 : b->dir,
+             strchr(to, '/') || !strcmp(to, "none") ? "" : "/push.log");
+    make_absolute("DELTAPROF_PUSH_TOKEN");
+    make_absolute("DELTAPROF_PUSH_HEADER");
+    make_absolute("SSL_CERT_FILE");
+    if (!leave_program(0) && open("/dev/null", O_RDWR) == 0 && dup(0) == 1 && dup(0) == 2)
+        execl(path, "deltaprof push", b->dir, "--to", b->conf->push, "--beside", id, "--wait", "5m", "--log", log,
+              NULL);
+}
+
+static void become_server(const struct beside *b)
+{
+    char id[24];
+    snprintf(id, sizeof id, "%d", (int)b->program);
+    int lines = fcntl(b->lines[1], F_DUPFD_CLOEXEC, 3), nothing = open("/dev/null", O_RDWR);
+    if (lines < 0 || nothing < 0 || dup2(lines, 1) != 1 || dup2(lines, 2) != 2 || dup2(nothing, 0) != 0 ||
+        leave_program(3))
+        return;
+    execl("/proc/self/exe", "deltaprof", "serve", "--listen", b->address, "--while", id, b->tables, NULL);
+}
+
+/* Starts a process that is no child of this one. 0 or a negative errno. */
+static int start(void (*become)(const struct beside *), const struct beside *b)
+{
     pid_t child = quiet_clone();
     if (child < 0)
         return -errno;
     if (child == 0) {
         setsid();
         if (quiet_clone() == 0)
-            become_pusher(conf, dir, program);
+            become(b);
         _exit(0);
     }
     while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
         continue;
     return 0;
+}
+
+int dp_run_beside_start(const struct dp_config *conf, const char *dir)
+{
+    const struct beside b = {.program = getpid(), .conf = conf, .dir = dir};
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return -errno;
+    return start(become_pusher, &b);
+}
+
+int dp_run_beside_serve(const char *address, const char *tables, char *why, size_t n_why)
+{
+    struct beside b = {.program = getpid(), .address = address, .tables = tables};
+    int is_reaper = 0;
+    size_t n = 0;
+    prctl(PR_GET_CHILD_SUBREAPER, &is_reaper);
+    if (getpid() == 1 || is_reaper) {
+        snprintf(why, n_why,
+                 "--serve: COMMAND would become the server's parent, as process 1 or a subreaper; start "
+                 "deltaprof serve separately");
+        return -EINVAL;
+    }
+    int err = pipe2(b.lines, O_CLOEXEC) ? -errno : start(become_server, &b);
+    if (!err)
+        close(b.lines[1]);
+    for (ssize_t got = 1; !err && got > 0 && n + 1 < n_why && !(n && why[n - 1] == '\n');
+         n += got > 0 ? (size_t)got : 0)
+        got = read(b.lines[0], why + n, 1);
+    why[n ? n - 1 : 0] = '\0';
+    if (!err)
+        close(b.lines[0]);
+    if (err || !n)
+        snprintf(why, n_why, "--serve %s: the server cannot be started%s%s", address, err ? ": " : "",
+                 err ? strerror(-err) : "");
+    return err ? err : strncmp(why, "profiles of ", 12) ? -EINVAL : 0;
 }

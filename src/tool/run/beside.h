@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/run/beside.h - starts `deltaprof push` beside the program that `run` is about to become. */
+/*
+ * tool/run/beside.h - starts `deltaprof push` or `deltaprof serve` beside the program that `run` is about to
+ * become.
+ */
 #pragma once
 
 #include "config/config.h"
@@ -12,3 +15,10 @@ int dp_run_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char
 
 /* Makes the directory if it is missing, and starts the pusher. 0 or a negative errno. */
 int dp_run_beside_start(const struct dp_config *, const char *dir);
+
+/*
+ * Starts `deltaprof serve` at that address, for the directory `tables`, until this process and all of the directory
+ * have ended; waits until it answers. Returns 0 and the line that it printed in why; or a negative errno and the
+ * reason.
+ */
+int dp_run_beside_serve(const char *address, const char *tables, char *why, size_t n_why);

@@ -130,6 +130,10 @@ static int open_socket(const struct dp_serve_options *options, struct dp_config_
                (int)(strrchr(options->listen, ':') - options->listen), options->listen,
                (unsigned)ntohs(address.in.sin_port));
     fflush(stdout);
+    if (fd >= 0 && options->program) { /* nobody reads on */
+        (void)!freopen("/dev/null", "w", stdout);
+        (void)!freopen("/dev/null", "w", stderr);
+    }
     return fd;
 }
 
@@ -166,6 +170,8 @@ int dp_serve_run(const struct dp_serve_options *options)
         close(socket);
         dp_http_socket_remove_file();
     }
+    if (options->program)
+        dp_recover_leave(f->workers.path);
     dp_serve_cursors_fini(&f->cursors);
     dp_serve_workers_fini(&f->workers);
     close(lock);

@@ -161,6 +161,35 @@ def that_windows_and_bad_requests_are_answered():
         assert s.stop() == 0 and s.errors == '', s.errors
 
 
+def that_run_serves_a_family_until_it_has_ended():
+    """A shell and two programs that it starts, beside no other process of the user."""
+    script = f'{victim("works")} 70 end; {victim("works")} 30 wait & read stop; kill -9 $!; wait; read stop'
+    run = subprocess.Popen([DELTAPROF, 'run', '--serve', '127.0.0.1:20000-29999', '-o', EXACT.replace('out=none,', ''), '--',
+                            '/bin/sh', '-c', script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        line = run.stderr.readline().decode()
+        url, tables = re.search(r'http://\S+', line)[0], re.search(r'profiles of (\S+)', line)[1]
+        for _ in range(2):
+            assert run.stdout.readline() == b'done\n'
+
+        def seen():
+            with urllib.request.urlopen(url + 'heap', timeout=60) as reply:
+                return made(reader.load(reply.read()))
+        wait_until(lambda: sum(seen().values()) == 100)
+        run.stdin.write(b'\n')
+        run.stdin.flush()
+        wait_until(lambda: seen() == {'ended': 100})
+        run.stdin.close()
+        assert run.wait(60) == 1  # of `read`, at the end of its input
+        wait_until(lambda: not os.path.exists(tables))
+    finally:
+        run.kill()
+        run.stdout.close()
+        run.stderr.close()
+    bad = subprocess.run([DELTAPROF, 'run', '--serve', 'here', '--', '/bin/true'], capture_output=True, text=True)
+    assert bad.returncode == 126 and 'HOST:PORT' in bad.stderr and bad.stderr.count('\n') == 1, bad
+
+
 def that_wrong_arguments_are_named():
     for words, status, what in ((['--listen', 'here'], 2, 'HOST:PORT'), (['--listen', '*:7070'], 2, '--token'),
                                 (['--while', 'x'], 2, '--while x'), (['a', 'b'], 2, 'wrong arguments'),
