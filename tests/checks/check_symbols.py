@@ -71,6 +71,7 @@ class Symbols(unittest.TestCase):
     def test_every_function_that_rooms_share_has_a_prefix_and_a_plain_verb(self):
         for room in ROOMS:
             shared = {line.split()[-1] for line in run('nm', '-g', '--defined-only', room).splitlines() if len(line.split()) == 3}
+            shared.discard('_.stapsdt.base')  # by its name it is one with those of other files that have probes
             self.assertTrue(shared, room)
             self.assertEqual([n for n in sorted(shared) if not re.match('(dp|deltaprof)_', n) or VAGUE.search(n)], [], room)
 

@@ -24,6 +24,7 @@
 #include "host/thread/gate.h"
 #include "host/table/labels.h"
 #include "host/heap/open_sample.h"
+#include "host/heap/otel_probes.h"
 #include "host/heap/sample_page.h"
 #include "host/heap/lifetime.h"
 #include "host/heap/peak.h"
@@ -166,6 +167,7 @@ static __attribute__((noinline, cold)) bool note_free(const struct dp_heap_live_
 static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry)
 {
     dp_thread_gate_remove(key);
+    dp_heap_probe_free(key);
     int64_t bytes = dp_heap_inherited_bytes(entry);
     if (dp_record_is_marked() && !note_free(entry, bytes)) /* before the free is counted in its record */
         return;
@@ -248,6 +250,7 @@ static inline void track(struct sample *sample, const void *ptr, const struct de
     dp_events_add(DP_KIND_HEAP, entry.record, sample->weight, (int64_t)sample->bytes, 0, 0);
     if (stale.objects)
         untrack(key, &stale);
+    dp_heap_probe_alloc(key, sample->weight, sample->bytes);
     if (!kept) {
         entry.born_ns = 0;
         untrack(key, &entry);
