@@ -45,6 +45,7 @@ struct dp_config {
     bool age;
     bool cmdline;
     bool thread;
+    bool trace;
     bool mmap;
     bool inside;
     int signal;               /* number; 0 none */

@@ -66,6 +66,8 @@ static const struct dp_config_row rows[] = {
      DP_KEY_FILE, AT(lock_names), 0, 0, 0, NULL},
     {{"thread", "on|off", "off", "add the label thread, with the name of the thread"},
      DP_KEY_SWITCH, AT(thread), 0, 0, 0, NULL},
+    {{"trace", "on|off", "off", "add the label trace_id, with the thread's trace; after some 1,000 traces it is [other]"},
+     DP_KEY_SWITCH, AT(trace), 0, 0, 0, NULL},
     {{"age", "on|off", "off", "divide memory in use by the label age; add how long freed blocks lived"},
      DP_KEY_SWITCH, AT(age), 0, 0, DP_KEY_DELTA, NULL},
     {{"events", "on|off|DIR", "off", "write each sampled allocation and recorded wait with its time, to files of kind events, in out or in DIR"},

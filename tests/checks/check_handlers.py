@@ -43,6 +43,7 @@ DOORS = {
     'dp_gzip_load': MAY_WAIT,
     'dp_waits_worst': MAY_WAIT,
     'dp_symbols_loader_sync': MAY_WAIT,
+    'dp_report_find_published_trace': MAY_WAIT,
     'dp_unwind_load_module': MAY_WAIT,
     'dp_agent_start': ONE_THREAD,
     'dp_agent_errand_run': 'clones a prepared thread; in a process with one thread, as dp_agent_start',

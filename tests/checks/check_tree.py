@@ -70,7 +70,7 @@ SUBJECTS = {
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
-    'host/table': 'counts events label labels record timed_event',
+    'host/table': 'counts events label labels record timed_event trace trace_context',
     'host/locks': 'captures chain contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
                   'lock_frames lock_learn lock_name lock_rows pairing task wait waiter waiters waiting waits',
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',

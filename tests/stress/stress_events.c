@@ -5,6 +5,7 @@
  */
 #include "base/stats.h"
 #include "host/table/event_ring.h"
+#include "host/table/trace_context.h"
 #include "host/thread/thread.h"
 #include "stress.h"
 
@@ -57,10 +58,10 @@ static void write_on(unsigned thread)
     for (uint64_t k = 1; stress_now_ms() < until_ms || atomic_load(&n_handled) < 100; k++) {
         uint64_t trace[3];
         bool traced = trace_of(thread, k, trace);
-        dp_events_trace(NULL, NULL);
+        dp_trace_context_set(NULL, NULL);
         atomic_store_explicit(&turn, k, memory_order_relaxed);
         if (traced)
-            dp_events_trace(trace, trace + 2);
+            dp_trace_context_set(trace, trace + 2);
         add(0);
     }
     CHECK(!timer_delete(timer));

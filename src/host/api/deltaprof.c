@@ -43,6 +43,7 @@
 #include "host/shared/table_file.h"
 #include "host/table/heaps.h"
 #include "host/symbols/loader_sync.h"
+#include "host/report/published_trace.h"
 #include "host/unwind/unwind.h"
 
 #include <errno.h>
@@ -213,6 +214,8 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
     dp_record_tune(conf, true);
+    dp_report_want_published_trace(conf->events[0] || conf->trace);
+    dp_report_find_published_trace();
     dp_cpu_tune(conf->cpu_rate_ns);
     dp_http_endpoint_init(conf);
     if (conf->listen[0])

@@ -223,7 +223,7 @@ void deltaprof_before_seccomp(void)
     dp_agent_signals_restore();
     dp_lock_lock(&dp_core.lock);
     dp_core_conf.thread = false; /* a name costs a system call */
-    dp_labels_name_threads(false);
+    dp_labels_add(false, dp_core_conf.trace);
     if (dp_core.alone)
         dp_record_tune(&dp_core_conf,
                        false); /* no sink could write the records, and walking a stack needs system calls */

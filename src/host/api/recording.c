@@ -82,7 +82,7 @@ void dp_record_tune(const struct dp_config *conf, bool on)
     dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
     dp_heap_lifetime_tune(on);
     dp_wait_tune(conf, on);
-    dp_labels_name_threads(conf->thread);
+    dp_labels_add(conf->thread, conf->trace);
     /* An eighth of the memory, less what reports need of a small one. It may fail: then there are no events. */
     size_t events_bytes = (size_t)conf->memory / 8, reports_bytes = 512 << 10;
     dp_events_tune(on && conf->events[0], events_bytes > reports_bytes ? events_bytes - reports_bytes : 0);

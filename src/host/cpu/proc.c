@@ -77,7 +77,7 @@ bool dp_cpu_proc_is_masked(int32_t tid, int sig)
 uint32_t dp_cpu_proc_labels(int32_t tid)
 {
     char name[COMM_BYTES + 2];
-    if (!dp_load_relaxed(&dp_labels_names_threads))
+    if (!(dp_load_relaxed(&dp_labels_added) & DP_LABELS_THREAD))
         return 0;
     size_t n = read_proc(tid, "comm", name, sizeof name);
     if (n && name[n - 1] == '\n')

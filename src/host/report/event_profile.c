@@ -15,8 +15,11 @@
 #include "base/text.h"
 #include "profile/comments.h"
 #include "host/table/event_ring.h"
+#include "host/table/labels.h"
+#include "host/table/trace_context.h"
 #include "host/report/emit.h"
 #include "host/report/profile.h"
+#include "host/report/published_trace.h"
 #include "host/report/settings.h"
 #include "host/report/table_source.h"
 #include "host/symbols/loader_sync.h"
@@ -118,16 +121,25 @@ static int64_t hex(struct pass *p, const void *bytes, size_t n_bytes)
     return dp_encode_string(p->encode, text, 2 * n_bytes);
 }
 
-/* Labels of the thread with these keys win: no key may stand twice. */
-static size_t trace_labels(struct pass *p, const struct dp_timed_event *event, struct dp_encode_label *labels, size_t n)
+/*
+ * Labels of the thread with these keys win: no key may stand twice. But the label of `trace` may be [other], and the
+ * event knows its trace. Returns the number of labels.
+ */
+static size_t add_trace_labels(struct pass *p, const struct dp_timed_event *event, struct dp_encode_label *labels,
+                               size_t n)
 {
-    int64_t key_trace = string(p, "trace_id"), key_span = string(p, "span_id");
+    int64_t key_trace = string(p, DP_LABELS_TRACE_KEY), key_span = string(p, "span_id");
+    bool is_added = dp_load_relaxed(&dp_labels_added) & DP_LABELS_TRACE;
+    size_t at = n;
     for (size_t i = 0; i < n; i++)
-        if (labels[i].key == key_trace || labels[i].key == key_span)
-            return 0;
-    labels[n] = (struct dp_encode_label){.key = key_trace, .str = hex(p, event->trace, 16)};
-    labels[n + 1] = (struct dp_encode_label){.key = key_span, .str = hex(p, event->trace + 2, 8)};
-    return 2;
+        if (labels[i].key == key_trace && is_added)
+            at = i;
+        else if (labels[i].key == key_trace || labels[i].key == key_span)
+            return n;
+    labels[at] = (struct dp_encode_label){.key = key_trace, .str = hex(p, event->trace, DP_TRACE_ID_BYTES)};
+    n += at == n;
+    labels[n++] = (struct dp_encode_label){.key = key_span, .str = hex(p, event->trace + 2, DP_TRACE_SPAN_BYTES)};
+    return n;
 }
 
 static size_t time_labels(struct pass *p, const struct dp_timed_event *event, struct dp_encode_label *labels)
@@ -155,7 +167,7 @@ static void samples(struct pass *p)
         size_t depth = source->stack(source->ctx, p->locations, &row, stack);
         size_t n_labels = source->labels(source->ctx, p->encode, &row, labels);
         if (event.is_traced)
-            n_labels += trace_labels(p, &event, labels, n_labels);
+            n_labels = add_trace_labels(p, &event, labels, n_labels);
         n_labels += time_labels(p, &event, labels + n_labels);
         const struct dp_kind_type *of = dp_kind_table[event.kind].types; /* its first two are those of an event */
         values[of[0].event] = event.n;
@@ -197,6 +209,7 @@ int dp_report_events_write(unsigned flags, struct dp_symbols_files *files, dp_pp
     dp_objects_recheck();
     if (waits) {
         dp_symbols_loader_sync();
+        dp_report_find_published_trace();
         dp_symbols_load(state.settings.symbolize);
         dp_report_load_gzip();
     }

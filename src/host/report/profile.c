@@ -12,6 +12,7 @@
  *    forks, the sink returns in the child too; there the parent's write ends with -ECANCELED and changes nothing.
  */
 #include "host/report/profile.h"
+#include "host/report/published_trace.h"
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -214,8 +215,11 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
         return -EAGAIN;
     if (!dp_symbols_outside.is_on)
         dp_objects_recheck();
-    if (!(flags & DP_WRITE_NO_WAIT))
+    if (!(flags & DP_WRITE_NO_WAIT)) {
         dp_symbols_loader_sync();
+        if (!dp_symbols_outside.is_on)
+            dp_report_find_published_trace();
+    }
     c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)

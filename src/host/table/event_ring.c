@@ -23,10 +23,10 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/table/trace_context.h"
 #include "host/thread/thread.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -78,20 +78,6 @@ DP_IN_CHILD void dp_events_fork_child(void)
         madvise(slots, n_slots * sizeof *slots, MADV_DONTNEED);
 }
 
-/* A signal handler between two stores finds no trace. */
-void dp_events_trace(const void *trace_id, const void *span_id)
-{
-    struct dp_thread *self = dp_thread_self();
-    self->traced = 0;
-    dp_fence_signal();
-    if (!trace_id || !span_id)
-        return;
-    memcpy(self->trace, trace_id, 16);
-    memcpy(self->trace + 2, span_id, 8);
-    dp_fence_signal();
-    self->traced = 1;
-}
-
 /* Word by word: the thread sanitizer does not see a memcpy that the compiler expands. */
 static void copy_trace(uint64_t to[3], const uint64_t from[3])
 {
@@ -112,8 +98,8 @@ void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t v
 {
     if (!dp_load_acquire(&dp_events_on)) /* [RING] */
         return;
-    const struct dp_thread *self = dp_thread_self();
-    uint64_t number = dp_load_relaxed(&head), n_more = self->traced ? 1 : 0;
+    uint64_t trace[DP_TRACE_WORDS];
+    uint64_t number = dp_load_relaxed(&head), n_more = dp_trace_context_read(trace) ? 1 : 0;
     int tries = TRIES;
     do {
         if (number + n_more - dp_load_acquire(&tail) >= n_slots || !tries--) { /* [TAIL] */
@@ -122,7 +108,7 @@ void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t v
         }
     } while (!dp_cas_relaxed(&head, &number, number + 1 + n_more));
     if (n_more)
-        copy_trace(slots[(number + 1) & (n_slots - 1)].trace, self->trace);
+        copy_trace(slots[(number + 1) & (n_slots - 1)].trace, trace);
     struct slot *slot = &slots[number & (n_slots - 1)];
     slot->time_ns = end_ns ? end_ns : dp_clock_ns();
     slot->duration_ns = duration_ns;

@@ -42,9 +42,6 @@ static inline void dp_events_add(unsigned kind, dp_record_id record, int64_t n, 
         dp_events_add_slow(kind, record, n, value, end_ns, duration_ns);
 }
 
-/* Sets the calling thread's trace context: 16 bytes and 8, or NULL and NULL. Context: any. */
-void dp_events_trace(const void *trace_id, const void *span_id);
-
 /* In a forked child: empties the ring. Only stores and madvise. */
 void dp_events_fork_child(void);
 

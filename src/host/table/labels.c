@@ -7,7 +7,7 @@
  */
 #include "host/table/labels.h"
 
-#include "host/table/event_ring.h"
+#include "host/table/trace_context.h"
 #include "profile/lock_kinds.h"
 
 #include <deltaprof/deltaprof.h>
@@ -67,13 +67,37 @@ size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max)
     return n + dp_label_set_pairs(dp_labels_of_set(labels), pairs + n, max - n);
 }
 
-/* ---- thread names ---- */
+/* ---- labels of each sample ---- */
 
-_Atomic bool dp_labels_names_threads;
+_Atomic unsigned dp_labels_added;
 
-void dp_labels_name_threads(bool on)
+void dp_labels_add(bool threads, bool traces)
 {
-    dp_store_relaxed(&dp_labels_names_threads, on);
+    dp_store_relaxed(&dp_labels_added, (threads ? DP_LABELS_THREAD : 0u) | (traces ? DP_LABELS_TRACE : 0u));
+}
+
+uint32_t dp_labels_with_trace(uint32_t set)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t trace[DP_TRACE_WORDS];
+    unsigned char bytes[DP_TRACE_ID_BYTES];
+    char text[2 * DP_TRACE_ID_BYTES + 1] = {0};
+    if (!dp_trace_context_read(trace))
+        return set;
+    memcpy(bytes, trace, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    uint32_t traced = dp_label_set_find(set, DP_LABELS_TRACE_KEY, text);
+    return traced ? traced : set;
+}
+
+uint32_t dp_labels_with_added(uint32_t set, unsigned added)
+{
+    if (added & DP_LABELS_TRACE)
+        set = dp_labels_with_trace(set);
+    return added & DP_LABELS_THREAD ? dp_labels_with_thread(set) : set;
 }
 
 /* Reads the name at each sample, because it may change at any time, also by another thread. */
@@ -121,7 +145,7 @@ void deltaprof_label_pop(void)
 
 void deltaprof_trace_set(const unsigned char *trace_id, const unsigned char *span_id)
 {
-    dp_events_trace(trace_id, span_id);
+    dp_trace_context_set(trace_id, span_id);
 }
 
 uint32_t deltaprof_labels_swap(uint32_t set)

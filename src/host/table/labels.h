@@ -19,20 +19,27 @@
 #define DP_LABELS_SET_BITS  11
 _Static_assert(DP_LABEL_SETS < 1 << DP_LABELS_SET_BITS, "a set fits below a class");
 
-/* Whether samples carry the name of their thread (`thread`); from a seccomp filter on they do not. */
-void dp_labels_name_threads(bool on);
-extern _Atomic bool dp_labels_names_threads DP_INTERNAL;
+/* Whether samples carry the name of their thread (`thread`), and their trace id (`trace`). */
+enum { DP_LABELS_THREAD = 1, DP_LABELS_TRACE = 2 };
+void dp_labels_add(bool threads, bool traces);
+extern _Atomic unsigned dp_labels_added DP_INTERNAL;
 
-/* The set with the name of the calling thread added. */
+#define DP_LABELS_TRACE_KEY "trace_id"
+
+/* The set with the name of the calling thread added; with its trace id, if it has one; with those of the two asked for.
+ */
 uint32_t dp_labels_with_thread(uint32_t set);
+uint32_t dp_labels_with_trace(uint32_t set);
+uint32_t dp_labels_with_added(uint32_t set, unsigned added);
 
-/* The labels of a sample: those that a runtime gave with its stack, else the calling thread's; and its name. */
+/* The labels of a sample: those that a runtime gave with its stack, else the calling thread's; and those added. */
 static inline uint32_t dp_labels_now(const struct dp_stack *stack)
 {
     bool given = stack->labels - 1 < DP_LABEL_SETS;
     uint32_t set = given ? stack->labels : dp_thread_self()->labels;
-    if (__builtin_expect(dp_load_relaxed(&dp_labels_names_threads), 0))
-        set = dp_labels_with_thread(set);
+    unsigned added = dp_load_relaxed(&dp_labels_added);
+    if (__builtin_expect(added, 0))
+        set = dp_labels_with_added(set, added);
     return set << DP_LABELS_LOCK_BITS;
 }
 

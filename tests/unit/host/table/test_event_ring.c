@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "host/table/event_ring.h"
+#include "host/table/trace_context.h"
 
 enum { N = 1024, N_THREADS = 4, EACH = 40000 };
 
@@ -90,7 +91,7 @@ static void a_trace_is_that_of_the_thread_and_takes_a_second_place(void **state)
 {
     struct dp_timed_event event;
     uint64_t before = lost();
-    dp_events_trace("0123456789abcdef", "ABCDEFGH");
+    dp_trace_context_set("0123456789abcdef", "ABCDEFGH");
     dp_events_add(DP_KIND_BLOCK, 7, 3, 400, 12345, 50);
     assert_int_equal(take(&event), 1);
     assert_true(event.is_traced && !memcmp(event.trace, "0123456789abcdefABCDEFGH", 24));
@@ -99,7 +100,7 @@ static void a_trace_is_that_of_the_thread_and_takes_a_second_place(void **state)
         dp_events_add(DP_KIND_HEAP, 1, 1, i, 0, 0);
     assert_int_equal(lost() - before, N / 2);
     assert_int_equal(take(&event), N / 2);
-    dp_events_trace(NULL, NULL);
+    dp_trace_context_set(NULL, NULL);
     dp_events_add(DP_KIND_HEAP, 1, 1, 5, 0, 0);
     assert_int_equal(take(&event), 1);
     assert_false(event.is_traced);
@@ -109,9 +110,9 @@ static void *add_many(void *unused)
 {
     for (int64_t i = 1; i <= EACH; i++) {
         if (i % 3 == 0)
-            dp_events_trace(&(int64_t[2]){i, i}, &i);
+            dp_trace_context_set(&(int64_t[2]){i, i}, &i);
         else
-            dp_events_trace(NULL, NULL);
+            dp_trace_context_set(NULL, NULL);
         dp_events_add(DP_KIND_HEAP, 1, 1, i, i, 0);
     }
     return unused;

@@ -139,7 +139,7 @@ static void a_set_moves_to_another_thread(void **state)
 static void a_thread_s_name_is_a_label_while_the_key_is_on(void **state)
 {
     assert_int_equal(pthread_setname_np(pthread_self(), "first"), 0);
-    dp_labels_name_threads(true);
+    dp_labels_add(true, false);
     deltaprof_label_push("endpoint", "/x");
     assert_int_equal(now(), 2);
     assert_string_equal(pairs[0].key, "thread");
@@ -149,7 +149,7 @@ static void a_thread_s_name_is_a_label_while_the_key_is_on(void **state)
     assert_string_equal((now(), pairs[0].value), "fifteen letters");
     deltaprof_label_pop();
     assert_int_equal(now(), 1);
-    dp_labels_name_threads(false);
+    dp_labels_add(false, false);
     assert_int_equal(now(), 0);
 }
 
