@@ -56,7 +56,7 @@ static const struct dp_config_row rows[] = {
      DP_KEY_CHOICE, AT(symbolize), 0, 0, DP_KEY_LIVE | DP_KEY_DELTA, NULL},
     {{"address", "runtime|elf", "runtime", "addresses as in this process, or as in the ELF files (for Pyroscope)"},
      DP_KEY_CHOICE, AT(address), 0, 0, DP_KEY_DELTA, NULL},
-    {{"types", "all|alloc|inuse", "all", "which heap values are written"},
+    {{"types", "all|alloc|inuse|waste", "all", "which heap values are written; waste = all, and what of memory in use is resident or zeros"},
      DP_KEY_CHOICE, AT(types), 0, 0, DP_KEY_DELTA, NULL},
     {{"max_samples", "N", "0", "if there are more rows than this, the smallest are summed up as [other]; 0 = never"},
      DP_KEY_COUNT, AT(max_samples), 0, 1000000000, DP_KEY_DELTA, NULL},

@@ -92,10 +92,10 @@ static bool cursor_name(const char *text)
     return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
 }
 
-/* The number of the word that text is; -1: none of them. */
-static int choice(const char *text, const char *const words[3])
+/* The number of the word that text is; -1: none of them. words: NULL is behind the last. */
+static int choice(const char *text, const char *const *words)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; words[i]; i++)
         if (!strcmp(text, words[i]))
             return i;
     return -1;
@@ -119,8 +119,8 @@ static bool lock_kinds(const char *text, unsigned *locks)
 /* `whole`: the value was decoded; else it is "". */
 static void parameter(struct dp_http_request *r, const char *key, const char *value, bool whole)
 {
-    static const char *const types[] = {"all", "alloc", "inuse"};          /* enum dp_types */
-    static const char *const symbolize[] = {"none", "functions", "lines"}; /* enum dp_symbolize */
+    static const char *const types[] = {"all", "alloc", "inuse", "waste", NULL}; /* enum dp_types */
+    static const char *const symbolize[] = {"none", "functions", "lines", NULL}; /* enum dp_symbolize */
     const char *wrong = NULL;
     uint64_t n;
     int i;
@@ -161,7 +161,7 @@ static void parameter(struct dp_http_request *r, const char *key, const char *va
             r->pid = (int)n;
     } else if (!strcmp(key, "types")) {
         if (!whole || (i = choice(value, types)) < 0)
-            wrong = "types: all, alloc or inuse";
+            wrong = "types: all, alloc, inuse or waste";
         else
             r->types = (enum dp_types)i, r->has_types = true;
     } else if (!strcmp(key, "symbolize")) {

@@ -29,10 +29,11 @@ bool dp_profile_comment_number(const char *text, size_t n_bytes, const char *beg
     return n_bytes > n_begin && !memcmp(text, begin, n_begin) && parse_digits(text + n_begin, text + n_bytes, number);
 }
 
-bool dp_profile_comment_part(const char *text, size_t n_bytes, const char **name, size_t *n_name, int64_t *part_bytes)
+bool dp_profile_comment_part(const char *text, size_t n_bytes, const char *begin, const char **name, size_t *n_name,
+                             int64_t *part_bytes)
 {
-    size_t n_begin = strlen(DP_COMMENT_RSS_PART);
-    if (n_bytes <= n_begin || memcmp(text, DP_COMMENT_RSS_PART, n_begin) != 0)
+    size_t n_begin = strlen(begin);
+    if (n_bytes <= n_begin || memcmp(text, begin, n_begin) != 0)
         return false;
     const char *equals = memrchr(text, '=', n_bytes);
     *name = text + n_begin;

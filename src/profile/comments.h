@@ -13,6 +13,8 @@
  *     #allocated 12345                 bytes that the process allocated since its start: counted, not sampled
  *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
+ *     #Free malloc_trim=12345          free memory that the C heap's allocator holds, with types=waste
+ *     #ZerosUnknown=12345              bytes in use that were not read for zeros
  *     #RssError=, #RssAbsent=, #InuseRounding=   host/resident/resident.h
  */
 #pragma once
@@ -37,6 +39,16 @@
 #define DP_COMMENT_RSS_ABSENT     "#RssAbsent="
 #define DP_COMMENT_RSS_PART       "#RssPart "
 #define DP_COMMENT_INUSE_ROUNDING "#InuseRounding="
+#define DP_COMMENT_FREE           "#Free "
+#define DP_COMMENT_ZEROS_UNKNOWN  "#ZerosUnknown="
+
+/* What the C heap's allocator holds free, behind DP_COMMENT_FREE: host/resident/free_chunks.h. */
+#define DP_FREE_TRIM    "malloc_trim"
+#define DP_FREE_PINNED  "pinned"
+#define DP_FREE_ARENAS  "in arenas of threads"
+#define DP_FREE_N       "arenas"
+#define DP_FREE_HEAPS   "heaps"
+#define DP_FREE_UNKNOWN "unknown"
 
 /* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
 #define DP_RSS_IN_USE   "malloc, in use"
@@ -55,5 +67,6 @@ size_t dp_profile_comment_format(char *text, size_t n_bytes, const char *begin, 
 /* The number behind `begin`, which is all of the comment. False: another comment, or no such number. */
 bool dp_profile_comment_number(const char *text, size_t n_bytes, const char *begin, int64_t *number);
 
-/* The name of a part of resident memory, in the comment, and its bytes. False: another comment. */
-bool dp_profile_comment_part(const char *text, size_t n_bytes, const char **name, size_t *n_name, int64_t *part_bytes);
+/* The name of a part in a comment that begins with `begin`, and its bytes. False: another comment. */
+bool dp_profile_comment_part(const char *text, size_t n_bytes, const char *begin, const char **name, size_t *n_name,
+                             int64_t *part_bytes);

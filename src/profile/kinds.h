@@ -33,7 +33,7 @@ enum dp_kind_id {
 #define DP_CHAIN_HELD_BY   "[held by]"
 #define DP_CHAIN_HAND_OVER "[hand-over]"
 
-enum { DP_KIND_TYPES_MAX = 8, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
+enum { DP_KIND_TYPES_MAX = 12, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
 
 enum dp_kind_nature {
     DP_KIND_FLOW,  /* happened in the profile's window: successive windows add up */
@@ -75,7 +75,7 @@ struct dp_kind {
     const char *receivers_name; /* in pushed profiles */
     const char *title;          /* comment that pprof shows; NULL: the sample types tell the kind */
     struct dp_kind_type types[DP_KIND_TYPES_MAX];
-    unsigned n_types, n_values; /* values: the types that every row has; the other types are added on demand */
+    unsigned n_types, n_values; /* values: the types that every row has; the others are added on demand, in groups */
     const char *period_type, *period_unit;
     unsigned table_share; /* of the memory for records, relative to the other kinds; 0: no records in the table */
     bool can_grow;        /* its records may use memory that other parts of the profiler leave unused */

@@ -25,8 +25,9 @@ static struct dp_address_pieces *pieces_of(struct dp_kind_state *state)
     return (struct dp_address_pieces *)(void *)state->bytes;
 }
 
-static void add_more(struct dp_consumer *c, bool cumulative)
+static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
+    bool cumulative = flags & DP_WRITE_CUMULATIVE;
     dp_address_rows_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), pieces_of(&c->more));
 }
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "host/heap/age.h"
 #include "host/heap/heap.h"
+#include "host/heap/waste.h"
 #include "host/heap/peak_copy.h"
 #include "host/report/consumer.h"
 #include "host/report/kind_source.h"
@@ -24,13 +25,27 @@ static const struct dp_delta_rules peak_rules = {.kind = DP_KIND_HEAP,
                                                  .read_level = dp_heap_peak_copy_read,
                                                  .read_inherited = dp_heap_inherited_read};
 
+/* What a write adds to the rows: lifetimes with `age`, else waste with `types=waste`. */
+struct heap_more {
+    struct dp_heap_age_lives lives;
+    struct dp_heap_waste_rows waste;
+    bool has_waste;
+};
 _Static_assert(sizeof(struct dp_heap_age_baseline) <= sizeof(struct dp_kind_state) &&
-                   sizeof(struct dp_heap_age_lives) <= sizeof(struct dp_kind_state),
+                   sizeof(struct heap_more) <= sizeof(struct dp_kind_state),
                "the state of a consumer has room");
+
+/* The most that is read where the program waits for its end. */
+#define ENDING_READ_MOST ((int64_t)64 << 20)
+
+static struct heap_more *more_of(struct dp_kind_state *more)
+{
+    return (struct heap_more *)(void *)more->bytes;
+}
 
 static struct dp_heap_age_lives *lives_of(struct dp_kind_state *more)
 {
-    return (struct dp_heap_age_lives *)(void *)more->bytes;
+    return &more_of(more)->lives;
 }
 
 static struct dp_heap_age_baseline *delivered_of(struct dp_kind_state *delivered)
@@ -61,14 +76,30 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
     if (flags & DP_WRITE_RESIDENT) /* on failure these comments are left out */
         e->has_parts = !dp_resident_read(&e->resident) && dp_columns_have_last(DP_KIND_HEAP, &e->columns) &&
                        !dp_resident_divide(&e->resident, dp_report_stack_bytes(), &e->parts);
-    if (is_by_age(c) && dp_heap_lifetime_is_kept() && dp_columns_add_others(DP_KIND_HEAP, &e->columns) &&
-        !e->default_type)
+    if (is_by_age(c) && dp_heap_lifetime_is_kept() &&
+        dp_columns_add_group(DP_KIND_HEAP, "freed_objects", DP_AGE_VALUES, &e->columns) && !e->default_type)
         e->default_type = "inuse_space";
 }
 
-static void add_more(struct dp_consumer *c, bool cumulative)
+/* The types are added here, if they are known now. */
+static void add_waste(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+{
+    struct heap_more *more = more_of(&c->more);
+    int64_t most = flags & DP_WRITE_NO_WAIT ? ENDING_READ_MOST : INT64_MAX;
+    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, &more->waste, &e->free,
+                                          &e->unread_bytes) &&
+                      dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
+    e->has_free = more->has_waste;
+    if (more->has_waste && !e->default_type)
+        e->default_type = "inuse_space";
+}
+
+static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
     struct dp_heap_age_lives *lives = lives_of(&c->more);
+    bool cumulative = flags & DP_WRITE_CUMULATIVE;
+    if (!is_by_age(c) && c->types == DP_TYPES_WASTE)
+        add_waste(c, flags, e);
     if (!is_by_age(c) || !dp_heap_age_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), lives))
         return;
     dp_vec_clear(lives); /* they come with a later profile */
@@ -82,7 +113,7 @@ static int skip(struct dp_consumer *c)
 
 static void commit(struct dp_kind_state *delivered, const struct dp_kind_state *more)
 {
-    dp_heap_age_commit(delivered_of(delivered), (const struct dp_heap_age_lives *)(const void *)more->bytes);
+    dp_heap_age_commit(delivered_of(delivered), &((const struct heap_more *)(const void *)more->bytes)->lives);
 }
 
 static void restart(struct dp_kind_state *delivered)
@@ -93,6 +124,8 @@ static void restart(struct dp_kind_state *delivered)
 static void free_more(struct dp_kind_state *more)
 {
     dp_vec_fini(lives_of(more));
+    dp_vec_fini(&more_of(more)->waste);
+    more_of(more)->has_waste = false;
 }
 
 static void free_delivered(struct dp_kind_state *delivered)
@@ -100,10 +133,26 @@ static void free_delivered(struct dp_kind_state *delivered)
     dp_vec_fini(delivered_of(delivered));
 }
 
-/* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
-static void add_values(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values)
+static void add_waste_values(const struct dp_heap_waste_rows *waste, size_t *next, const struct dp_row *row,
+                             int64_t *values)
 {
-    const struct dp_heap_age_lives *lives = (const struct dp_heap_age_lives *)(const void *)more->bytes;
+    memset(values + DP_VALUES_MAX, 0, DP_HEAP_WASTE_VALUES * sizeof *values);
+    while (*next < waste->n && waste->at[*next].id < row->id)
+        ++*next;
+    for (size_t i = *next; i < waste->n && waste->at[i].id == row->id; i++)
+        if (waste->at[i].entry == row->entry)
+            memcpy(values + DP_VALUES_MAX, waste->at[i].values, DP_HEAP_WASTE_VALUES * sizeof *values);
+}
+
+/* The values of waste; or of lifetimes: of the row that has no age. Rows and lives are both by record. */
+static void add_values(const struct dp_kind_state *state, size_t *next, const struct dp_row *row, int64_t *values)
+{
+    const struct heap_more *more = (const struct heap_more *)(const void *)state->bytes;
+    const struct dp_heap_age_lives *lives = &more->lives;
+    if (more->has_waste) {
+        add_waste_values(&more->waste, next, row, values);
+        return;
+    }
     memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
     while (*next < lives->n && lives->at[*next].id < row->id)
         ++*next;

@@ -341,7 +341,7 @@ size_t dp_heap_mappings_copy(struct dp_heap_mapped_range *to, size_t n_most)
     make_queued();
     for (size_t i = 0; i < mappings.n && n < n_most; i++)
         if (mappings.at[i].record != RESERVED)
-            to[n++] = (struct dp_heap_mapped_range){mappings.at[i].start, mappings.at[i].end};
+            to[n++] = (struct dp_heap_mapped_range){mappings.at[i].start, mappings.at[i].end, mappings.at[i].record};
     unlock();
     return n;
 }

@@ -43,6 +43,7 @@ bool dp_heap_mappings_are_reserved(uintptr_t start, uintptr_t end);
  */
 struct dp_heap_mapped_range {
     uintptr_t start, end;
+    dp_record_id record;
 };
 size_t dp_heap_mappings_copy(struct dp_heap_mapped_range *to, size_t n_most);
 

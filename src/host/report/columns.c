@@ -29,12 +29,15 @@ int dp_columns_choose(unsigned kind, enum dp_types types, struct dp_columns *col
     return 0;
 }
 
-bool dp_columns_add_others(unsigned kind, struct dp_columns *columns)
+bool dp_columns_add_group(unsigned kind, const char *first, size_t n, struct dp_columns *columns)
 {
     const struct dp_kind *k = &dp_kind_table[kind];
-    if (columns->n_types != k->n_values || k->n_types == k->n_values)
+    size_t i = k->n_values;
+    while (i < k->n_types && strcmp(k->types[i].name, first))
+        i++;
+    if (columns->n_types != k->n_values || i + n > k->n_types)
         return false;
-    add(k, k->n_values, k->n_types - k->n_values, columns);
+    add(k, i, n, columns);
     return true;
 }
 

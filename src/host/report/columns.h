@@ -19,8 +19,8 @@ struct dp_columns {
 /* kind: of enum deltaprof_kind. -EINVAL: no such kind. */
 int dp_columns_choose(unsigned kind, enum dp_types types, struct dp_columns *);
 
-/* Adds the types on demand, if all others are there and the kind has any. False: it is not so. */
-bool dp_columns_add_others(unsigned kind, struct dp_columns *);
+/* Adds n types on demand, from the one of that name on, if all that every row has are there. False: it is not so. */
+bool dp_columns_add_group(unsigned kind, const char *first, size_t n, struct dp_columns *);
 
 /* Whether all values of the kind's rows up to the last one are there. */
 bool dp_columns_have_last(unsigned kind, const struct dp_columns *);

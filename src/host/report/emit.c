@@ -174,6 +174,24 @@ static void parts_comments(struct dp_encode *encode, const struct dp_resident_pa
     number_comment(encode, DP_COMMENT_INUSE_ROUNDING, "", parts->classes_bytes);
 }
 
+static void free_comment(struct dp_encode *encode, const char *name, int64_t number)
+{
+    char middle[96];
+    dp_text_format(middle, sizeof middle, "%s=", name);
+    number_comment(encode, DP_COMMENT_FREE, middle, number);
+}
+
+static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
+{
+    free_comment(encode, DP_FREE_TRIM, e->free.trim_bytes);
+    free_comment(encode, DP_FREE_PINNED, e->free.pinned_bytes);
+    free_comment(encode, DP_FREE_ARENAS, e->free.arena_bytes);
+    free_comment(encode, DP_FREE_N, e->free.n_arenas);
+    free_comment(encode, DP_FREE_HEAPS, e->free.heap_bytes);
+    free_comment(encode, DP_FREE_UNKNOWN, e->free.unknown_bytes);
+    number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
+}
+
 /* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */
 static void comments(const struct pass *p)
 {
@@ -207,6 +225,8 @@ static void comments(const struct pass *p)
     }
     if (p->emission->has_parts)
         parts_comments(p->encode, &p->emission->parts);
+    if (p->emission->has_free)
+        free_comments(p->encode, p->emission);
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && i != DP_STAT_ROWS_SUMMED && n)

@@ -2,6 +2,7 @@
 /* host/report/emit.h - writes rows as the bytes of one profile. */
 #pragma once
 
+#include "host/resident/free_chunks.h"
 #include "host/resident/resident.h"
 #include "host/report/kind_source.h"
 #include "host/report/write_buffers.h"
@@ -47,6 +48,9 @@ struct dp_emission {
     struct dp_resident resident; /* zeros: not told */
     bool has_parts;
     struct dp_resident_parts parts; /* of the resident memory */
+    bool has_free;
+    struct dp_resident_free free; /* what the C heap's allocator holds free */
+    int64_t unread_bytes;         /* of memory in use: whether it is zeros is not known */
 };
 
 /*

@@ -18,7 +18,7 @@ struct dp_emission;
  * present or pending write adds to its rows (`more`). Zero is empty. Only the kind's functions know its content.
  */
 struct dp_kind_state {
-    _Alignas(void *) unsigned char bytes[4 * sizeof(void *)];
+    _Alignas(void *) unsigned char bytes[8 * sizeof(void *)];
 };
 
 struct dp_kind_source {
@@ -38,8 +38,9 @@ struct dp_kind_source {
     /* Appends the rows that changed since base. files: as of dp_lock_learn. NULL: as dp_delta_scan. 0 or -ENOMEM. */
     int (*scan)(const struct dp_delta_rules *, unsigned locks, enum dp_symbolize, struct dp_symbols_files *files,
                 struct dp_baseline *base, struct dp_rows *rows);
-    /* After the scan: fills `more`. Where memory is short, it stays empty and comes with a later profile. */
-    void (*add_more)(struct dp_consumer *, bool cumulative);
+    /* After the scan: fills `more`. Where memory is short, it stays empty and comes with a later profile. flags: enum
+     * dp_write_flags. */
+    void (*add_more)(struct dp_consumer *, unsigned flags, struct dp_emission *);
     /* As scan and add_more, to make the present state the baseline. 0 or a negative errno. */
     int (*skip)(struct dp_consumer *);
     void (*commit)(struct dp_kind_state *delivered, const struct dp_kind_state *more);

@@ -232,7 +232,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     if (!err && flags & DP_WRITE_SCRAPED && kind->summary)
         kind->summary(c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
     if (!err && kind->add_more && !(flags & DP_WRITE_AT_PEAK))
-        kind->add_more(c, cumulative);
+        kind->add_more(c, flags, &e);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (!(flags & DP_WRITE_NO_WAIT))

@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "host/resident/chunks.h"
 #include "host/resident/count.h"
+#include "host/resident/mapping_list.h"
 #include "host/resident/pages.h"
 #include "host/heap/inherited.h"
 #include "host/heap/mappings.h"
@@ -38,62 +39,13 @@
 
 struct division {
     struct dp_resident_pages pages;
-    struct {
-        struct dp_vma *at;
-        size_t n, cap;
-    } vmas;
-    struct {
-        char *at;
-        size_t n, cap;
-    } text;
+    struct dp_resident_mappings mappings;
     int64_t own_bytes;    /* of the profiler */
     size_t n_large_pages; /* looked at */
     int64_t chunk_bytes;  /* of blocks that glibc's malloc mapped alone */
     double variance;
     struct dp_resident_parts *parts;
 };
-
-static int read_text(struct division *d)
-{
-    int fd = dp_process_open("maps"), err = fd < 0 ? -errno : 0;
-    ssize_t got = 1;
-    while (!err && got) {
-        char *room = dp_vec_room(&d->text, (size_t)64 << 10);
-        got = room ? read(fd, room, (size_t)64 << 10) : -1;
-        if (got < 0 && !(room && errno == EINTR))
-            err = room ? -errno : -ENOMEM;
-        d->text.n += got > 0 ? (size_t)got : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    return err;
-}
-
-static int read_mappings(struct division *d, size_t stack_bytes)
-{
-    const struct dp_vma_cuts cuts = {"", stack_bytes};
-    int err = read_text(d);
-    const char *end = d->text.at + d->text.n, *line_end;
-    for (const char *p = d->text.at; !err && p < end; p = line_end + 1) {
-        struct dp_vma vma, *kept;
-        line_end = memchr(p, '\n', (size_t)(end - p));
-        if (!line_end)
-            break;
-        if (!dp_vma_parse(p, (size_t)(line_end - p), &vma))
-            continue;
-        const struct dp_vma *below = d->vmas.n ? &d->vmas.at[d->vmas.n - 1] : NULL;
-        struct dp_vma rest;
-        bool is_cut = dp_vma_cut(&cuts, below, &vma, &rest);
-        if (!(kept = dp_vec_room(&d->vmas, 2)))
-            return -ENOMEM;
-        kept[0] = vma;
-        if (is_cut)
-            kept[1] = rest;
-        d->vmas.n += is_cut ? 2 : 1;
-    }
-    dp_vma_classify(d->vmas.at, d->vmas.n);
-    return err;
-}
 
 /* Which share of a block is resident: all of a small one, since its allocator touches what lies around it. */
 static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, const struct dp_vma *vma)
@@ -137,7 +89,7 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_heap_l
 {
     unsigned heap = key >> 56;
     uintptr_t address = DELTAPROF_KEY(heap, key);
-    struct dp_vma *vma = dp_vma_find(d->vmas.at, d->vmas.n, address);
+    struct dp_vma *vma = dp_vma_find(d->mappings.vmas.at, d->mappings.vmas.n, address);
     if (!vma)
         return; /* freed meanwhile, or without a hook */
     uint64_t bytes = (uint64_t)dp_heap_inherited_bytes(block), size = bytes / block->objects;
@@ -192,7 +144,7 @@ static void take_mapped(struct division *d)
     size_t n = ranges ? dp_heap_mappings_copy(ranges, most) : 0;
     for (size_t i = 0; i < n; i++)
         for (uintptr_t at = ranges[i].start, end; at < ranges[i].end; at = end) {
-            struct dp_vma *vma = dp_vma_find(d->vmas.at, d->vmas.n, at);
+            struct dp_vma *vma = dp_vma_find(d->mappings.vmas.at, d->mappings.vmas.n, at);
             end = vma && vma->end < ranges[i].end ? vma->end : ranges[i].end;
             if (!vma || vma->kind == DP_VMA_SHARED)
                 continue;
@@ -208,8 +160,8 @@ static void take_chunks(struct division *d)
 {
     struct dp_resident_chunks_limits left = {MISSES, LOOKS};
     int mem = d->pages.pagemap < 0 ? -1 : dp_process_open("mem");
-    for (size_t i = 0; i < d->vmas.n && mem >= 0; i++) {
-        struct dp_vma *vma = &d->vmas.at[i];
+    for (size_t i = 0; i < d->mappings.vmas.n && mem >= 0; i++) {
+        struct dp_vma *vma = &d->mappings.vmas.at[i];
         const struct dp_resident_chunks_limits given = {left.misses < MISSES_EACH ? left.misses : MISSES_EACH,
                                                         left.pages < LOOKS_EACH ? left.pages : LOOKS_EACH};
         struct dp_resident_chunks_limits limits = given;
@@ -243,8 +195,8 @@ static void add_up(struct division *d, int64_t anon_bytes)
 {
     struct dp_resident_parts *parts = d->parts;
     int64_t kinds[DP_VMA_KINDS] = {0}, in_use = 0, rest = anon_bytes;
-    for (size_t i = 0; i < d->vmas.n; i++)
-        kinds[d->vmas.at[i].kind] += d->vmas.at[i].anonymous_bytes;
+    for (size_t i = 0; i < d->mappings.vmas.n; i++)
+        kinds[d->mappings.vmas.at[i].kind] += d->mappings.vmas.at[i].anonymous_bytes;
     parts->stacks_bytes = smaller(kinds[DP_VMA_STACK], rest);
     rest -= parts->stacks_bytes;
     parts->files_bytes = smaller(kinds[DP_VMA_FILE], rest);
@@ -272,21 +224,20 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     int saved = errno, err = 0;
     memset(parts, 0, sizeof *parts);
     d.pages.pagemap = dp_process_open("pagemap"); /* -1: mincore is asked */
-    err = read_mappings(&d, stack_bytes);
+    err = dp_resident_mappings_read(&d.mappings, stack_bytes);
     if (!err)
-        err = dp_resident_count(&d.pages, d.vmas.at, d.vmas.n, resident->anon_bytes, &d.own_bytes);
+        err = dp_resident_count(&d.pages, d.mappings.vmas.at, d.mappings.vmas.n, resident->anon_bytes, &d.own_bytes);
     if (!err) {
-        dp_resident_known_recall(d.vmas.at, d.vmas.n);
+        dp_resident_known_recall(d.mappings.vmas.at, d.mappings.vmas.n);
         take_mapped(&d);
         take_chunks(&d);
         take_blocks(&d);
-        dp_resident_known_keep(d.vmas.at, d.vmas.n);
+        dp_resident_known_keep(d.mappings.vmas.at, d.mappings.vmas.n);
         add_up(&d, resident->anon_bytes);
     }
     if (d.pages.pagemap >= 0)
         close(d.pages.pagemap);
-    dp_vec_fini(&d.vmas);
-    dp_vec_fini(&d.text);
+    dp_resident_mappings_fini(&d.mappings);
     errno = saved;
     return err;
 }

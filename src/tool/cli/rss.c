@@ -238,7 +238,7 @@ static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_
     struct dp_rss then = {.parts = {0}};
     int status = dp_rss_process_read(process, pid);
     char *profile = status ? NULL : dp_rss_profile_find(process, directory);
-    char *fresh = status ? NULL : dp_rss_profile_ask(process, profile, directory);
+    char *fresh = status ? NULL : dp_rss_profile_ask(process, profile, directory, "");
     if (fresh) {
         free(profile);
         profile = fresh;

@@ -58,7 +58,7 @@ static int put_parts(struct dp_pack *pack, const struct dp_decode *d)
             size_t n_bytes, n_name;
             uint32_t number;
             const char *name, *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-            if (!dp_profile_comment_part(text, n_bytes, &name, &n_name, &bytes))
+            if (!dp_profile_comment_part(text, n_bytes, DP_COMMENT_RSS_PART, &name, &n_name, &bytes))
                 continue;
             n += !pass;
             if (pass && !(err = dp_pack_intern(&pack->strings, name, n_name, &number)) &&

@@ -231,11 +231,22 @@ static bool is_of_other_time(const struct dp_query *v, size_t i)
     return !counts;
 }
 
+/* Whether the levels in the file of path i are shown. */
+static bool counts_levels(const struct dp_query *v, size_t i)
+{
+    bool counts = v->moments.is_whole;
+    for (size_t j = counts ? 0 : v->moments.first.at[i]; !counts && j < v->moments.first.at[i + 1]; j++)
+        counts = v->moments.at.at[j].part.counts;
+    return counts;
+}
+
 /* Adds the profile of path i, which was read. */
 static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, bool *all_tell,
                       struct dp_decode_error *error)
 {
     int err = add_file(v, i, d, error);
+    if (!err && counts_levels(v, i))
+        dp_query_free_add(&v->free, d);
     if (!err)
         err = add_program(&v->programs, v->paths.at[i], d);
     if (err || !(v->at_text || v->moments.is_whole || v->moments.is_newest.at[i]))
@@ -367,6 +378,7 @@ int dp_query_restart(struct dp_query *v)
     v->merge = (struct dp_model_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
+    v->free = (struct dp_query_free){0};
     size_t n_before = v->paths.n;
     int status = dp_query_skip_broken(&v->paths, v->verb, v->limit_bytes, &v->n_skipped);
     v->is_sifted = v->paths.n == n_before;

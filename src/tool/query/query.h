@@ -7,6 +7,7 @@
 
 #include "tool/query/frame_names.h"
 #include "tool/query/files.h"
+#include "tool/query/free_memory.h"
 #include "tool/query/moments.h"
 #include "tool/query/paths.h"
 #include "tool/query/print.h"
@@ -62,7 +63,8 @@ struct dp_query {
     size_t type;
     bool is_fallback; /* nothing is in use: type is another one than usual */
     struct dp_query_naming_frames frames;
-    int64_t allocated; /* exact number of bytes that all processes allocated; 0: not all files have it */
+    struct dp_query_free free; /* of the processes whose memory in use is shown */
+    int64_t allocated;         /* exact number of bytes that all processes allocated; 0: not all files have it */
 
     /* The frames of the row of the last dp_query_row, the leaf first. */
     DP_VEC(uint32_t) stack;

@@ -200,9 +200,10 @@ static bool read_answer(int from, int to)
         return false;
     body += 4;
     n -= (size_t)(body - buffer);
-    for (got = 1; got > 0 && n_all < ANSWER_BYTES_MAX; n_all += n) {
+    for (got = 1; got > 0 && n_all < ANSWER_BYTES_MAX;) {
         if (write(to, body, n) != (ssize_t)n)
             return false;
+        n_all += n; /* also of an answer that came as one piece */
         got = read(from, buffer, sizeof buffer);
         body = buffer;
         n = got > 0 ? (size_t)got : 0;
@@ -211,7 +212,7 @@ static bool read_answer(int from, int to)
 }
 
 /* The path of a profile in memory, malloc'ed; the file lives as long as this process. */
-static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config *conf)
+static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config *conf, const char *query)
 {
     char token[1200], request[1400], *path = NULL;
     if (!*conf->listen || !read_token(conf->token, token))
@@ -219,7 +220,8 @@ static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config
     int from = connect_endpoint(p->pid, conf->listen);
     if (from < 0)
         return NULL;
-    int n = snprintf(request, sizeof request, "GET /debug/pprof/heap HTTP/1.0\r\nHost: localhost\r\n%s\r\n", token);
+    int n = snprintf(request, sizeof request, "GET /debug/pprof/heap%s HTTP/1.0\r\nHost: localhost\r\n%s\r\n", query,
+                     token);
     int to = memfd_create("profile", MFD_CLOEXEC);
     bool is_there = to >= 0 && send(from, request, (size_t)n, MSG_NOSIGNAL) == n && read_answer(from, to);
     if (is_there && asprintf(&path, "/proc/self/fd/%d", to) < 0)
@@ -230,11 +232,11 @@ static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config
     return path;
 }
 
-char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory)
+char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory, const char *query)
 {
     static struct dp_config conf;
     if (!dp_rss_process_conf(p->pid, &conf))
         return NULL;
-    char *fresh = ask_endpoint(p, &conf);
+    char *fresh = ask_endpoint(p, &conf, query);
     return fresh ? fresh : ask_by_signal(p, conf.signal, known, directory);
 }

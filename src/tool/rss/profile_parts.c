@@ -28,7 +28,7 @@ static bool add_part(struct dp_rss *rss, const char *text, size_t n, bool *has_p
     const char *at;
     size_t n_name;
     int64_t bytes;
-    if (!dp_profile_comment_part(text, n, &at, &n_name, &bytes) || n_name >= sizeof name)
+    if (!dp_profile_comment_part(text, n, DP_COMMENT_RSS_PART, &at, &n_name, &bytes) || n_name >= sizeof name)
         return true;
     memcpy(name, at, n_name);
     name[n_name] = '\0';

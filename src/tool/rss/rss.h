@@ -102,9 +102,10 @@ struct dp_config;
 bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
 /*
  * Asks the process for a profile of now, in at most some seconds, and returns its path, malloc'ed. NULL: it cannot be
- * asked, or does not answer. known: the newest one that was found, or NULL.
+ * asked, or does not answer. known: the newest one that was found, or NULL. query: of the endpoint's URL,
+ * "?types=waste" for example, or "".
  */
-char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path);
+char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path, const char *query);
 /*
  * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
  * were then. Memory added since stays unexplained; memory that has gone is subtracted from the part that malloc held.

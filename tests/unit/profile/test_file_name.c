@@ -94,14 +94,15 @@ static void a_part_has_a_name_and_bytes(void **state)
     const char *name;
     size_t n_name, n = dp_profile_comment_format(text, sizeof text, DP_COMMENT_RSS_PART, "a = b=", 7);
     int64_t bytes;
-    assert_true(dp_profile_comment_part(text, n, &name, &n_name, &bytes));
+    assert_true(dp_profile_comment_part(text, n, DP_COMMENT_RSS_PART, &name, &n_name, &bytes));
     assert_int_equal(n_name, 5);
     assert_memory_equal(name, "a = b", 5);
     assert_int_equal(bytes, 7);
     static const char *const others[] = {
         "", "#RssPart ", "#RssPart =1", "#RssPart x", "#RssPart x=", "#RssPart x=1 ", "#RssParts x=1"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_false(dp_profile_comment_part(others[i], strlen(others[i]), &name, &n_name, &bytes));
+        assert_false(
+            dp_profile_comment_part(others[i], strlen(others[i]), DP_COMMENT_RSS_PART, &name, &n_name, &bytes));
 }
 
 int main(void)

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/heap/waste.c - visits the table of live blocks once, in the order of its slots, which is nearly that of
+ * addresses, and adds what it sees of each block to the block's record.
+ *
+ * Blocks come and go meanwhile. The counters of a record, which the row has, are right: what is seen beyond them is
+ * left out.
+ */
+#include "host/heap/waste.h"
+
+#include "base/mem.h"
+#include "host/heap/inherited.h"
+#include "host/heap/live_blocks.h"
+#include "host/heap/mappings.h"
+#include "host/resident/block_pages.h"
+#include "host/resident/mapping_list.h"
+#include "host/table/record.h"
+
+#include <deltaprof/heap.h>
+#include <errno.h>
+#include <string.h>
+
+struct look {
+    struct dp_resident_block_reader reader;
+    struct dp_resident_free_heaps heaps;
+    struct {
+        int64_t values[DP_HEAP_WASTE_VALUES];
+    } * cells; /* by record and origin: own, inherited */
+    uint32_t n_records;
+    unsigned n_origins;
+};
+
+static size_t cells_bytes(const struct look *l)
+{
+    return (size_t)l->n_records * l->n_origins * sizeof *l->cells;
+}
+
+static void add_to(struct look *l, uint32_t record, bool inherited, uint32_t weight,
+                   const struct dp_resident_block *block, int64_t pinned)
+{
+    int64_t *values = l->cells[(size_t)record * l->n_origins + inherited].values;
+    values[DP_HEAP_WASTE_RESIDENT] += weight * block->resident_bytes;
+    values[DP_HEAP_WASTE_SWAPPED] += weight * block->swapped_bytes;
+    values[DP_HEAP_WASTE_ZERO] += weight * block->zero_bytes;
+    values[DP_HEAP_WASTE_PINNED] += weight * pinned;
+}
+
+static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_live_block *entry, uint32_t epoch)
+{
+    unsigned heap = key >> 56;
+    uintptr_t address = DELTAPROF_KEY(heap, key);
+    size_t n_bytes = (size_t)dp_heap_inherited_bytes(entry) / entry->objects;
+    struct dp_resident_block block = {0};
+    dp_resident_block_look(&l->reader, address, n_bytes, &block);
+    int64_t pinned = heap ? 0 : dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
+    add_to(l, entry->record, epoch && !dp_heap_inherited_is_own(entry, epoch), entry->objects, &block, pinned);
+}
+
+/* Pages of the table that were never touched stay so. */
+static void look_at_blocks(struct look *l)
+{
+    struct dp_heap_live_table table = dp_heap_live_blocks_table();
+    uint32_t epoch = dp_record_epoch();
+    uint64_t words[DP_PAGES_PIECE];
+    uintptr_t end = table.start + table.n_slots * table.slot_bytes, piece = dp_page_floor(table.start);
+    size_t slot = 0;
+    while (piece < end) {
+        size_t n = dp_page_ceil(end - piece) / dp_page_bytes(), wanted = n < DP_PAGES_PIECE ? n : DP_PAGES_PIECE;
+        if (dp_resident_pages_words(&l->reader.pages, words, piece, wanted) != wanted)
+            return;
+        for (size_t i = 0; i < wanted; i++, piece += dp_page_bytes()) {
+            uintptr_t next = piece + dp_page_bytes();
+            bool is_there = words[i] & (DP_PAGES_PRESENT | DP_PAGES_SWAPPED);
+            for (; slot < table.n_slots && table.start + slot * table.slot_bytes < next; slot++) {
+                uintptr_t key;
+                struct dp_heap_live_block entry;
+                if (is_there && dp_heap_live_blocks_read(slot, &key, &entry) && entry.record < l->n_records)
+                    look_at_block(l, key, &entry, epoch);
+            }
+        }
+    }
+}
+
+static void look_at_mappings(struct look *l)
+{
+    size_t most = dp_heap_mappings_most();
+    struct dp_heap_mapped_range *ranges = most ? dp_mem_map(most * sizeof *ranges) : NULL;
+    size_t n = ranges ? dp_heap_mappings_copy(ranges, most) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct dp_resident_block block = {0};
+        dp_resident_block_look(&l->reader, ranges[i].start, ranges[i].end - ranges[i].start, &block);
+        if (ranges[i].record < l->n_records)
+            add_to(l, ranges[i].record, false, 1, &block, 0);
+    }
+    dp_mem_unmap(ranges, most * sizeof *ranges);
+}
+
+static void find_free(struct look *l, size_t stack_bytes)
+{
+    struct dp_resident_mappings mappings = {0};
+    if (dp_resident_mappings_read(&mappings, stack_bytes) == 0)
+        dp_resident_free_find(&l->heaps, &l->reader, mappings.vmas.at, mappings.vmas.n);
+    dp_resident_mappings_fini(&mappings);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp_heap_waste_rows *to)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct dp_row *row = &rows->at[i];
+        unsigned origin = row->entry & DP_ROW_INHERITED;
+        if (row->entry & DP_ROW_SUMMED || row->id >= l->n_records || origin >= l->n_origins || row->values[3] <= 0)
+            continue;
+        struct dp_heap_waste_row *kept = dp_vec_push(to);
+        if (!kept)
+            return -ENOMEM;
+        kept->id = row->id;
+        kept->entry = row->entry;
+        memcpy(kept->values, l->cells[(size_t)row->id * l->n_origins + origin].values, sizeof kept->values);
+        int64_t *v = kept->values;
+        v[DP_HEAP_WASTE_RESIDENT] = smaller(v[DP_HEAP_WASTE_RESIDENT], row->values[3]);
+        v[DP_HEAP_WASTE_SWAPPED] = smaller(v[DP_HEAP_WASTE_SWAPPED], row->values[3] - v[DP_HEAP_WASTE_RESIDENT]);
+        v[DP_HEAP_WASTE_ZERO] = smaller(v[DP_HEAP_WASTE_ZERO], v[DP_HEAP_WASTE_RESIDENT]);
+    }
+    return 0;
+}
+
+int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes,
+                       struct dp_heap_waste_rows *to, struct dp_resident_free *free, int64_t *unread_bytes)
+{
+    struct look *l = dp_mem_map(sizeof *l);
+    int saved = errno, err = l ? dp_resident_block_open(&l->reader) : -ENOMEM;
+    if (!err) {
+        l->reader.left_bytes = smaller(l->reader.left_bytes, most_read_bytes);
+        l->n_records = dp_table_count(DP_KIND_HEAP);
+        l->n_origins = dp_record_epoch() ? 2 : 1;
+        l->cells = dp_mem_map(cells_bytes(l));
+        err = l->cells ? 0 : -ENOMEM;
+    }
+    if (!err) {
+        find_free(l, stack_bytes);
+        look_at_blocks(l);
+        look_at_mappings(l);
+        err = take_rows(l, rows, to);
+        *free = l->heaps.sums;
+        *unread_bytes = l->reader.unread_bytes;
+    }
+    if (l) {
+        dp_resident_free_fini(&l->heaps);
+        dp_mem_unmap(l->cells, cells_bytes(l));
+        dp_resident_block_close(&l->reader);
+        dp_mem_unmap(l, sizeof *l);
+    }
+    errno = saved;
+    return err;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/resident/block_pages.h - tells how much of a block is resident, swapped, or only zeros.
+ *
+ * Pages are told by pagemap, zeros by reading the block through /proc/self/mem: the program may free or unmap it
+ * meanwhile. Only resident pages are read, so that no page comes into being or back from swap. A page of zeros that is
+ * mapped elsewhere too is the kernel's own, of memory that was only read: it counts as absent.
+ */
+#pragma once
+
+#include "host/resident/pages.h"
+
+#define DP_BLOCK_READ_MOST  ((int64_t)1 << 30) /* bytes that are read for zeros; beyond it zeros are not counted */
+#define DP_BLOCK_WINDOW     ((size_t)64 << 10)
+#define DP_BLOCK_LINE_BYTES 64u /* zeros are counted in whole cache lines, or in whole smaller pieces of a block */
+
+/* Bytes of a block; what is neither resident nor swapped is absent. zero_bytes: resident, and zeros. */
+struct dp_resident_block {
+    int64_t resident_bytes, swapped_bytes, zero_bytes;
+};
+
+/* What was read last. Blocks that lie near each other cost one system call for many. */
+struct dp_resident_block_reader {
+    struct dp_resident_pages pages;
+    int mem;            /* -1: zeros are not known */
+    int64_t left_bytes; /* that may still be read */
+    int64_t unread_bytes;
+    uintptr_t words_start, window_start;
+    size_t n_words;
+    uint64_t words[DP_PAGES_PIECE];
+    uint32_t has_read; /* a bit for each page of the window */
+    unsigned char window[DP_BLOCK_WINDOW];
+};
+
+/* 0, or a negative errno: the kernel tells nothing about pages. */
+int dp_resident_block_open(struct dp_resident_block_reader *);
+void dp_resident_block_close(struct dp_resident_block_reader *);
+
+/* Adds the block's bytes to *block. */
+void dp_resident_block_look(struct dp_resident_block_reader *, uintptr_t start, size_t n_bytes,
+                            struct dp_resident_block *block);
+
+/* The word of pagemap for the page at `page`; 0: none. */
+uint64_t dp_resident_block_word(struct dp_resident_block_reader *, uintptr_t page);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/resident/free_chunks.c - follows the chain of chunks of each heap of glibc's malloc, page by page.
+ *
+ * malloc_trim gives back the whole pages of a free chunk that begin behind its header and list links (six words), and
+ * the end of the main heap but for less than a page. The end of a thread's arena (its top chunk) it leaves.
+ */
+#include "host/resident/free_chunks.h"
+
+#include "base/mem.h"
+
+#include <stdbool.h>
+#include <unistd.h>
+
+enum {
+    PREVIOUS_IN_USE = 1,
+    IS_MMAPPED = 2,
+    OF_ARENA = 4,
+    FLAGS = 7,
+    ALIGNMENT = 16,
+    HEADER_BYTES = 16, /* before what the program gets */
+    LINK_BYTES = 48,   /* of a free chunk, at its begin */
+    LEAST_BYTES = 32,
+    FIRST_LEAST = 8, /* chunks that must follow each other, for a heap to begin there */
+};
+#define WINDOW ((size_t)256 << 10)
+
+struct walk {
+    struct dp_resident_block_reader *pages;
+    struct dp_resident_free_heap *heap;
+    struct dp_resident_free *sums;
+    bool is_arena;
+    uintptr_t window_start;
+    size_t n_window;
+    unsigned char *window; /* WINDOW bytes */
+};
+
+/* The word at an aligned address of the heap. False: it cannot be read. */
+static bool read_word(struct walk *w, uintptr_t at, size_t *word)
+{
+    if (at - w->window_start >= w->n_window || w->window_start + w->n_window - at < sizeof *word) {
+        size_t wanted = w->heap->end - at < WINDOW ? w->heap->end - at : WINDOW;
+        ssize_t got = pread(w->pages->mem, w->window, wanted, (off_t)at);
+        w->window_start = at;
+        w->n_window = got > 0 ? (size_t)got : 0;
+        if (w->n_window < sizeof *word)
+            return false;
+    }
+    __builtin_memcpy(word, w->window + (at - w->window_start), sizeof *word);
+    return true;
+}
+
+/* The size word of a chunk; 0: there is none, or it cannot be one of this heap. Free chunks have no mark of an arena. */
+static size_t chunk_word(struct walk *w, uintptr_t chunk)
+{
+    size_t word = 0;
+    if (w->heap->end - chunk < LEAST_BYTES || !read_word(w, chunk + sizeof word, &word))
+        return 0;
+    size_t n_bytes = word & ~(size_t)FLAGS;
+    bool fits = n_bytes >= LEAST_BYTES && n_bytes % ALIGNMENT == 0 && n_bytes <= w->heap->end - chunk;
+    return fits && !(word & IS_MMAPPED) && (w->is_arena || !(word & OF_ARENA)) ? word : 0;
+}
+
+/* Where the chain begins: in an arena behind glibc's own structures. 0: nowhere. */
+static uintptr_t find_first(struct walk *w)
+{
+    for (uintptr_t first = w->heap->start; first < w->heap->start + DP_PAGE_LEAST; first += ALIGNMENT) {
+        uintptr_t at = first;
+        size_t word = chunk_word(w, at);
+        bool is_chain = word & PREVIOUS_IN_USE;
+        for (int i = 0; is_chain && i < FIRST_LEAST && at + (word & ~(size_t)FLAGS) < w->heap->end; i++) {
+            at += word & ~(size_t)FLAGS;
+            is_chain = (word = chunk_word(w, at)) != 0;
+        }
+        if (is_chain)
+            return first;
+    }
+    return 0;
+}
+
+static bool is_held(struct walk *w, uintptr_t page)
+{
+    return dp_resident_block_word(w->pages, page) & (DP_PAGES_PRESENT | DP_PAGES_SWAPPED);
+}
+
+/* The whole pages of [from, to) that are held. */
+static int64_t held_bytes(struct walk *w, uintptr_t from, uintptr_t to)
+{
+    int64_t n_bytes = 0;
+    for (uintptr_t page = dp_page_ceil(from); page + dp_page_bytes() <= to; page += dp_page_bytes())
+        n_bytes += is_held(w, page) ? (int64_t)dp_page_bytes() : 0;
+    return n_bytes;
+}
+
+static void take_chunk(struct walk *w, uintptr_t chunk, size_t n_bytes, bool is_free)
+{
+    uintptr_t end = chunk + n_bytes;
+    for (uintptr_t page = dp_page_floor(chunk); page < end && w->heap->pages; page += dp_page_bytes()) {
+        struct dp_resident_page_use *use = &w->heap->pages[(page - w->heap->start) / dp_page_bytes()];
+        uintptr_t from = chunk > page ? chunk : page, to = end < page + dp_page_bytes() ? end : page + dp_page_bytes();
+        if (is_free)
+            use->n_free = (uint16_t)(use->n_free + (to - from));
+        else
+            use->n_chunks++;
+    }
+}
+
+/* The last chunk: what the heap has not used yet, or no more. */
+static void take_top(struct walk *w, uintptr_t chunk)
+{
+    int64_t held = held_bytes(w, chunk + LINK_BYTES, w->heap->end);
+    if (w->is_arena)
+        w->sums->arena_bytes += held;
+    else
+        w->sums->trim_bytes += held;
+}
+
+static void take_pages(struct walk *w)
+{
+    const struct dp_resident_free_heap *heap = w->heap;
+    int64_t pinned = 0;
+    for (size_t i = 0; heap->pages && i < (heap->end - heap->start) / dp_page_bytes(); i++) {
+        struct dp_resident_page_use *use = &heap->pages[i];
+        if (use->n_free && !is_held(w, heap->start + i * dp_page_bytes()))
+            use->n_free = 0;
+        pinned += use->n_chunks ? use->n_free : 0;
+    }
+    w->sums->pinned_bytes += pinned;
+    w->sums->arena_bytes += w->is_arena ? pinned : 0;
+}
+
+static void follow_chain(struct walk *w)
+{
+    uintptr_t chunk = find_first(w), end = w->heap->end;
+    size_t word = chunk ? chunk_word(w, chunk) : 0;
+    w->sums->heap_bytes += (int64_t)(end - w->heap->start);
+    while (word) {
+        size_t n_bytes = word & ~(size_t)FLAGS;
+        uintptr_t next = chunk + n_bytes;
+        if (next + LEAST_BYTES > end) {
+            take_top(w, chunk);
+            break;
+        }
+        size_t after = chunk_word(w, next);
+        if (!after)
+            break;
+        bool is_free = !(after & PREVIOUS_IN_USE);
+        take_chunk(w, chunk, n_bytes, is_free);
+        int64_t held = is_free ? held_bytes(w, chunk + LINK_BYTES, next) : 0;
+        w->sums->trim_bytes += held;
+        w->sums->arena_bytes += w->is_arena ? held : 0;
+        chunk = next;
+        word = after;
+    }
+    bool is_complete = word && chunk + (word & ~(size_t)FLAGS) + LEAST_BYTES > end;
+    w->sums->unknown_bytes += is_complete ? 0 : (int64_t)(end - (chunk ? chunk : w->heap->start));
+    take_pages(w);
+}
+
+void dp_resident_free_find(struct dp_resident_free_heaps *heaps, struct dp_resident_block_reader *pages,
+                           const struct dp_vma *vmas, size_t n_vmas)
+{
+    struct walk w = {.pages = pages, .sums = &heaps->sums, .window = pages->mem < 0 ? NULL : dp_mem_map(WINDOW)};
+    heaps->n = 0;
+    heaps->sums = (struct dp_resident_free){0};
+    for (size_t i = 0; i < n_vmas && w.window && heaps->n < DP_FREE_HEAPS_MOST; i++) {
+        if (vmas[i].kind != DP_VMA_BRK && vmas[i].kind != DP_VMA_ARENA)
+            continue;
+        struct dp_resident_free_heap *heap = &heaps->at[heaps->n++];
+        size_t n_pages = (vmas[i].end - vmas[i].start) / dp_page_bytes();
+        *heap = (struct dp_resident_free_heap){vmas[i].start, vmas[i].end, dp_mem_map(n_pages * sizeof *heap->pages)};
+        w.heap = heap;
+        w.is_arena = vmas[i].kind == DP_VMA_ARENA;
+        w.n_window = 0;
+        heaps->sums.n_arenas += w.is_arena;
+        follow_chain(&w);
+    }
+    dp_mem_unmap(w.window, WINDOW);
+}
+
+void dp_resident_free_fini(struct dp_resident_free_heaps *heaps)
+{
+    for (size_t i = 0; i < heaps->n; i++)
+        dp_mem_unmap(heaps->at[i].pages,
+                     (heaps->at[i].end - heaps->at[i].start) / dp_page_bytes() * sizeof *heaps->at[i].pages);
+    heaps->n = 0;
+}
+
+static size_t chunk_bytes(size_t n_bytes)
+{
+    size_t size = (n_bytes + sizeof(size_t) + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    return size < LEAST_BYTES ? LEAST_BYTES : size;
+}
+
+int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *heaps, uintptr_t start, size_t n_bytes)
+{
+    uintptr_t chunk = start - HEADER_BYTES, end = chunk + chunk_bytes(n_bytes);
+    size_t i = 0;
+    while (i < heaps->n && heaps->at[i].end <= chunk)
+        i++;
+    if (i == heaps->n || heaps->at[i].start > chunk || !heaps->at[i].pages || end > heaps->at[i].end)
+        return 0;
+    int64_t pinned = 0;
+    for (uintptr_t page = dp_page_floor(chunk); page < end; page += dp_page_bytes()) {
+        const struct dp_resident_page_use *use = &heaps->at[i].pages[(page - heaps->at[i].start) / dp_page_bytes()];
+        pinned += use->n_chunks ? use->n_free / use->n_chunks : 0;
+    }
+    return pinned;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/resident/free_chunks.h - finds the memory that glibc's malloc holds though the program freed it: which pages
+ * malloc_trim would give back, and which it cannot because a block in use lies in them.
+ *
+ * glibc puts a header of two words before each chunk: the size of the chunk before, if that is free, and its own size,
+ * whose lowest bit says whether the one before is in use. So the chunks of a heap are a chain from its begin to its
+ * end, which is followed here through /proc/self/mem, while other threads change it. Where the chain breaks, the
+ * rest of the heap is unknown, and counted as such. Chunks in a thread's cache (tcache) count as in use, as they do for
+ * malloc_trim.
+ */
+#pragma once
+
+#include "base/vma.h"
+#include "host/resident/block_pages.h"
+
+/* All are bytes that are resident or swapped, unless stated otherwise. */
+struct dp_resident_free {
+    int64_t trim_bytes;    /* malloc_trim(0) would give them back */
+    int64_t pinned_bytes;  /* free, but in pages where a block is in use */
+    int64_t arena_bytes;   /* free in the arenas of threads, of both sorts, and at their ends */
+    int64_t n_arenas;      /* of threads */
+    int64_t heap_bytes;    /* of all heaps, resident or not */
+    int64_t unknown_bytes; /* of that: not followed */
+};
+
+/* How much of a page is free, and how many chunks in use are in it. */
+struct dp_resident_page_use {
+    uint16_t n_free, n_chunks;
+};
+
+struct dp_resident_free_heap {
+    uintptr_t start, end;
+    struct dp_resident_page_use *pages; /* NULL: no memory */
+};
+
+enum { DP_FREE_HEAPS_MOST = 256 };
+
+struct dp_resident_free_heaps {
+    struct dp_resident_free sums;
+    size_t n;
+    struct dp_resident_free_heap at[DP_FREE_HEAPS_MOST]; /* in the order of their addresses */
+};
+
+/* Follows the heaps among the mappings, which are sorted and classified. */
+void dp_resident_free_find(struct dp_resident_free_heaps *, struct dp_resident_block_reader *,
+                           const struct dp_vma *vmas, size_t n_vmas);
+void dp_resident_free_fini(struct dp_resident_free_heaps *);
+
+/*
+ * The free bytes that a block of the C heap pins: of each page that it shares with free chunks, what is free in it,
+ * divided by the number of chunks in use there. The sum over all blocks is pinned_bytes.
+ */
+int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *, uintptr_t start, size_t n_bytes);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/cli/waste.c - `deltaprof waste`: which functions have memory in use that is not resident or only zeros, and what
+ * malloc holds though it was freed.
+ *
+ * A process measures this with types=waste, or when its endpoint is asked for it. So a PID is asked first; else its
+ * files are read, as they are for a directory.
+ */
+#include "tool/cli/cli.h"
+#include "tool/cli/heading.h"
+#include "tool/query/count.h"
+#include "tool/query/json.h"
+#include "tool/query/print.h"
+#include "tool/query/units.h"
+#include "tool/rss/rss.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char about[] =
+    "Shows, by function, what of the memory in use is waste, and what malloc holds though the program freed it. PATH "
+    "is\n"
+    "a directory, a file or a glob of profiles that were written with types=waste. PID is a running process: one with\n"
+    "listen= is asked for a profile of now, whatever its types are; else its newest files are read, from the "
+    "directory\n"
+    "to which it writes or from DIR.\n"
+    "\n"
+    "  in use      bytes that the program asked for and has not freed = resident + swapped + absent\n"
+    "  resident    of that, in memory\n"
+    "  swapped     in swap\n"
+    "  absent      never written, or given back: costs nothing but address space\n"
+    "  zeros       resident, but whole cache lines of zeros (of smaller blocks: the whole block): written too early,\n"
+    "              too large, or never needed\n"
+    "  pinned      free bytes that malloc cannot give back, because blocks of this function lie in the same pages\n"
+    "\n"
+    "Functions stand in the order of zeros + pinned: what a fix can save of resident memory. Sampled blocks stand for\n"
+    "all. What malloc_trim would give back is not sampled: the chunks of glibc's heaps are followed one by one. Other\n"
+    "allocators show no free memory.\n"
+    "\n"
+    "  -n N              how many functions (default 20; 0: all)\n"
+    "  --json            one JSON object; sizes are bytes\n" DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
+    "  --at WHEN         memory in use at this time: end (default: now, and before the exit handlers of processes "
+    "that\n"
+    "                    ended), last (after them), or HH:MM:SS or YYYY-MM-DD HH:MM:SS\n";
+
+/* The count's columns, in this order; the flat value is what is in use. */
+enum { RESIDENT, SWAPPED, ZEROS, PINNED, N_COLUMNS };
+static const char *const types[N_COLUMNS] = {"resident_space", "swapped_space", "zero_space", "pinned_space"};
+
+struct amounts {
+    int64_t in_use, column[N_COLUMNS];
+};
+
+static int64_t absent_of(const struct amounts *a)
+{
+    return a->in_use - a->column[RESIDENT] - a->column[SWAPPED];
+}
+
+static struct amounts amounts_of(const struct dp_query_count *c, const struct dp_query_node *node)
+{
+    struct amounts a = {.in_use = node->flat};
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        a.column[i] = dp_query_count_column(c, node, i);
+    return a;
+}
+
+static struct amounts sum_nodes(const struct dp_query_count *c)
+{
+    struct amounts sum = {0};
+    for (size_t n = 0; n < c->nodes.n; n++) {
+        struct amounts a = amounts_of(c, &c->nodes.at[n]);
+        dp_model_merge_sum(&sum.in_use, a.in_use);
+        for (size_t i = 0; i < N_COLUMNS; i++)
+            dp_model_merge_sum(&sum.column[i], a.column[i]);
+    }
+    return sum;
+}
+
+/* Finds the sample types. 0, or a status after one line. */
+static int choose_columns(struct dp_query_count *c)
+{
+    const struct dp_model *m = &c->view->merge.model;
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        for (size_t type = 0; type < m->types.n && c->n_columns == i; type++)
+            if (!strcmp(dp_model_text(m, m->types.at[type].type), types[i]))
+                c->columns[c->n_columns++] = type;
+    if (c->n_columns == N_COLUMNS)
+        return 0;
+    dp_query_print_error(
+        "waste",
+        "%s: no profile tells what of the memory in use is resident; the program needs types=waste, or "
+        "listen= to be asked by its PID",
+        c->view->argument);
+    return DP_EXIT_FAILED;
+}
+
+/* What a fix can save of resident memory. */
+static int64_t waste_of(const struct dp_query_count *c, const struct dp_query_node *node)
+{
+    return dp_query_count_column(c, node, ZEROS) + dp_query_count_column(c, node, PINNED);
+}
+
+/* Functions that only call others, which have memory in use. */
+static void drop_callers(struct dp_query_count *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->nodes.n; i++)
+        if (c->nodes.at[i].flat)
+            c->nodes.at[n++] = c->nodes.at[i];
+    c->nodes.n = n;
+}
+
+static int by_waste(const void *a, const void *b, void *count)
+{
+    const struct dp_query_node *x = a, *y = b;
+    int64_t of_x = waste_of(count, x), of_y = waste_of(count, y);
+    return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x->flat < y->flat) - (x->flat > y->flat);
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(char text[32], int64_t bytes)
+{
+    dp_query_print_unit(text, 32, bytes, "bytes");
+    return text;
+}
+
+static void print_json_amounts(const struct amounts *a)
+{
+    dp_query_print_json_number(",", "in_use_bytes", a->in_use);
+    dp_query_print_json_number(",", "resident_bytes", a->column[RESIDENT]);
+    dp_query_print_json_number(",", "swapped_bytes", a->column[SWAPPED]);
+    dp_query_print_json_number(",", "absent_bytes", absent_of(a));
+    dp_query_print_json_number(",", "zero_bytes", a->column[ZEROS]);
+    dp_query_print_json_number(",", "pinned_bytes", a->column[PINNED]);
+}
+
+static void print_json(const struct dp_query_count *c, size_t n_shown)
+{
+    const struct dp_query_free *f = &c->view->free;
+    struct amounts sum = sum_nodes(c);
+    dp_query_print_json_text("{", "unit", "bytes");
+    print_json_amounts(&sum);
+    dp_query_print_json_number(",", "zeros_unknown_bytes", f->zeros_unknown_bytes);
+    dp_query_print_json_number(",\"malloc\":{", "trim_bytes", f->trim_bytes);
+    dp_query_print_json_number(",", "pinned_bytes", f->pinned_bytes);
+    dp_query_print_json_number(",", "arena_bytes", f->arena_bytes);
+    dp_query_print_json_number(",", "arenas", f->n_arenas);
+    dp_query_print_json_number(",", "heap_bytes", f->heap_bytes);
+    dp_query_print_json_number(",", "unknown_bytes", f->unknown_bytes);
+    fputs("},\"rows\":[", stdout);
+    for (size_t i = 0; i < n_shown; i++) {
+        struct amounts a = amounts_of(c, &c->nodes.at[i]);
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, c->nodes.at[i].name));
+        print_json_amounts(&a);
+        putchar('}');
+    }
+    puts("]}");
+}
+
+/* Which functions pin most, each with the share of its pages that is in use. */
+static void print_pins(const struct dp_query_count *c)
+{
+    const struct dp_query_node *most = NULL;
+    for (size_t i = 0; i < c->nodes.n; i++)
+        if (!most || dp_query_count_column(c, &c->nodes.at[i], PINNED) > dp_query_count_column(c, most, PINNED))
+            most = &c->nodes.at[i];
+    int64_t pinned = most ? dp_query_count_column(c, most, PINNED) : 0;
+    if (!pinned)
+        return;
+    fputs(", most by ", stdout);
+    dp_query_print_name(stdout, dp_strings_at(&c->names, most->name), 0);
+    printf(" (%.0f%% live)", dp_cli_percent(most->flat, most->flat + pinned));
+}
+
+/* What can be done about memory that malloc holds. */
+static void print_free(const struct dp_query_count *c)
+{
+    const struct dp_query_free *f = &c->view->free;
+    char trim[32], pinned[32], arenas[32], unknown[32], zeros[32];
+    if (!f->heap_bytes) /* another allocator than glibc's */
+        return;
+    printf("malloc_trim(0) would give back %s. ", text_of(trim, f->trim_bytes));
+    printf("%s are free in pages that also have blocks in use", text_of(pinned, f->pinned_bytes));
+    print_pins(c);
+    puts(".");
+    if (f->n_arenas > 1 && f->arena_bytes * 4 > f->trim_bytes + f->pinned_bytes)
+        printf("%s of what is free lies in %lld arenas of threads: with MALLOC_ARENA_MAX=1 all threads would use it.\n",
+               text_of(arenas, f->arena_bytes), (long long)f->n_arenas);
+    if (f->unknown_bytes * 20 > f->heap_bytes)
+        printf("%s of malloc's heaps could not be followed.\n", text_of(unknown, f->unknown_bytes));
+    if (f->zeros_unknown_bytes)
+        printf("%s of resident memory were not read: zeros are a lower bound.\n",
+               text_of(zeros, f->zeros_unknown_bytes));
+}
+
+static void print_row(const struct amounts *a)
+{
+    char text[32];
+    const int64_t values[] = {a->in_use,    a->column[RESIDENT], a->column[SWAPPED],
+                              absent_of(a), a->column[ZEROS],    a->column[PINNED]};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        printf("%10s ", text_of(text, values[i]));
+}
+
+static void print_table(const struct dp_query_count *c, size_t n_shown)
+{
+    static const size_t width = 6 * 11 + 1;
+    struct amounts sum = sum_nodes(c);
+    size_t room = dp_query_print_room(dp_query_print_columns(), width);
+    dp_cli_heading(c->view);
+    print_free(c);
+    printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
+           "swapped", "absent", "zeros", "pinned", dp_query_print_colour(DP_COLOUR_NONE));
+    print_row(&sum);
+    puts(" all");
+    for (size_t i = 0; i < n_shown; i++) {
+        struct amounts a = amounts_of(c, &c->nodes.at[i]);
+        print_row(&a);
+        putchar(' ');
+        dp_query_print_name(stdout, dp_strings_at(&c->names, c->nodes.at[i].name), room);
+        putchar('\n');
+    }
+    if (n_shown < c->nodes.n)
+        printf("%zu more functions: -n 0 shows all\n", c->nodes.n - n_shown);
+    dp_cli_heading_losses(c->view);
+}
+
+static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted)
+{
+    struct dp_query *v = c->view;
+    int status = dp_query_read(v, paths, n);
+    if (!status)
+        status = choose_columns(c);
+    if (status)
+        return status;
+    if (dp_query_count_rows(c)) {
+        dp_query_print_error("waste", "out of memory");
+        return DP_EXIT_FAILED;
+    }
+    dp_query_count_sort(c);
+    drop_callers(c);
+    qsort_r(c->nodes.at, c->nodes.n, sizeof *c->nodes.at, by_waste, c);
+    size_t n_shown = n_wanted && n_wanted < c->nodes.n ? n_wanted : c->nodes.n;
+    if (v->json)
+        print_json(c, n_shown);
+    else
+        print_table(c, n_shown);
+    return dp_query_end(v);
+}
+
+/* ---- a process -------------------------------------------------------------------------------------------------- */
+
+/* 0: the word is not a number of a process, or a file has this name. */
+static pid_t pid_of(const char *word)
+{
+    char *end;
+    long pid = strtol(word, &end, 10);
+    bool is_pid = isdigit((unsigned char)*word) && !*end && pid > 0 && pid <= INT_MAX;
+    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
+}
+
+/* The path of a profile of now, or of the newest one; malloc'ed. NULL after one line. */
+static char *find_profile(pid_t pid, const char *directory)
+{
+    struct dp_rss_process process = {.pid = pid};
+    char *found = NULL;
+    if (!dp_rss_process_read(&process, pid)) {
+        char *newest = dp_rss_profile_find(&process, directory);
+        found = dp_rss_profile_ask(&process, newest, directory, "?types=waste");
+        if (found)
+            free(newest);
+        else
+            found = newest;
+        if (!found)
+            dp_query_print_error("waste", "process %d: it has no endpoint (listen=) and no profile was found",
+                                 (int)pid);
+    }
+    dp_rss_process_fini(&process);
+    return found;
+}
+
+static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n_wanted)
+{
+    pid_t pid = n ? pid_of(words[0]) : 0;
+    if (!n || (pid && n > 2)) {
+        dp_query_print_error("waste", "%s: deltaprof waste [OPTION]... PID [DIR] | PATH...",
+                             n ? "one process at a time" : "no PID or PATH given");
+        return DP_EXIT_USAGE;
+    }
+    if (!pid)
+        return show(c, words, n, n_wanted);
+    char *profile = find_profile(pid, n > 1 ? words[1] : NULL);
+    int status = profile ? show(c, &profile, 1, n_wanted) : DP_EXIT_FAILED;
+    free(profile);
+    return status;
+}
+
+static int parse_number(const char *text, size_t *number)
+{
+    char *end;
+    *number = strtoul(text, &end, 10);
+    if (isdigit((unsigned char)*text) && !*end)
+        return 0;
+    dp_query_print_error("waste", "-n %s is not a number", text);
+    return DP_EXIT_USAGE;
+}
+
+int dp_cli_waste(int argc, char **argv)
+{
+    static const struct option options[] = {DP_QUERY_OPTIONS};
+    struct dp_query view;
+    struct dp_query_count count = {.view = &view};
+    size_t n_wanted = 20;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_query_files_init();
+    int status = dp_query_init(&view, "waste", argc);
+    for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
+        status = option == 'n' ? parse_number(optarg, &n_wanted) : dp_query_option(&view, argv, option);
+    view.type_name = "inuse_space";
+    if (!view.at_text) {
+        view.at_text = "end";
+        view.at = DP_QUERY_AT_END;
+    }
+    if (!status)
+        status = show_words(&count, argv + optind, (size_t)(argc - optind), n_wanted);
+    dp_query_count_fini(&count);
+    dp_query_fini(&view);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/query/free_memory.c - reads the comments of free memory. */
+#include "tool/query/free_memory.h"
+
+#include "profile/comments.h"
+#include "tool/model/merge.h"
+
+#include <string.h>
+
+static void add_part(struct dp_query_free *f, const char *name, size_t n_name, int64_t bytes)
+{
+    const struct {
+        const char *name;
+        int64_t *sum;
+    } parts[] = {{DP_FREE_TRIM, &f->trim_bytes},    {DP_FREE_PINNED, &f->pinned_bytes},
+                 {DP_FREE_ARENAS, &f->arena_bytes}, {DP_FREE_N, &f->n_arenas},
+                 {DP_FREE_HEAPS, &f->heap_bytes},   {DP_FREE_UNKNOWN, &f->unknown_bytes}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strlen(parts[i].name) == n_name && !memcmp(parts[i].name, name, n_name))
+            dp_model_merge_sum(parts[i].sum, bytes);
+}
+
+void dp_query_free_add(struct dp_query_free *f, const struct dp_decode *d)
+{
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n, n_name;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n), *name;
+        int64_t bytes;
+        if (dp_profile_comment_part(text, n, DP_COMMENT_FREE, &name, &n_name, &bytes))
+            add_part(f, name, n_name, bytes);
+        else if (dp_profile_comment_number(text, n, DP_COMMENT_ZEROS_UNKNOWN, &bytes))
+            dp_model_merge_sum(&f->zeros_unknown_bytes, bytes);
+    }
+}

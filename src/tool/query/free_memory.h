@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/query/free_memory.h - what processes say of the memory that malloc holds free (comments #Free of types=waste).
+ */
+#pragma once
+
+#include "pprof/decode.h"
+
+/* Sums over processes, in bytes but for n_arenas: host/resident/free_chunks.h. */
+struct dp_query_free {
+    int64_t trim_bytes, pinned_bytes, arena_bytes, n_arenas, heap_bytes, unknown_bytes;
+    int64_t zeros_unknown_bytes;
+};
+
+/* Adds the comments of a profile; other profiles add nothing. */
+void dp_query_free_add(struct dp_query_free *, const struct dp_decode *);

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""types=waste and `deltaprof waste`: what of the memory in use is resident, absent or zeros, what pins pages, and what
+malloc_trim gives back. The victims know the truth, or try it out."""
+import json
+import os
+import subprocess
+
+import reader
+from harness import BUILD, environment, free_port, main, new_directory, run, victim, wait_for_server
+
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
+PAGE = os.sysconf('SC_PAGESIZE')
+TYPES = ['resident_space', 'swapped_space', 'zero_space', 'pinned_space']
+
+
+class Victim:
+    """In `with`: a victim that has made its memory, whose endpoint can be asked. said: what it knows."""
+
+    def __init__(self, kind, conf):
+        port = free_port()
+        self.process = subprocess.Popen([victim('waste'), kind], env=environment(f'{conf},interval=1h,listen=127.0.0.1:{port}', new_directory()),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.said = {}
+        while 'ready' not in self.said:
+            self.read_line()
+        wait_for_server(port, self.process)
+
+    def read_line(self):
+        name, number = self.process.stdout.readline().split()
+        self.said[name] = int(number)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def ask(self, *options):
+        done = subprocess.run([DELTAPROF, 'waste', '--json', '-n', '0', *options, str(self.process.pid)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        for row in answer['rows'] + [answer]:
+            assert row['in_use_bytes'] == row['resident_bytes'] + row['swapped_bytes'] + row['absent_bytes'], row
+            assert all(row[x] >= 0 for x in row if x.endswith('_bytes')) and row['zero_bytes'] <= row['resident_bytes'], row
+        return answer
+
+    def end(self):
+        """Ends its input, after which it says what it tried out."""
+        self.process.stdin.close()
+        self.read_line()
+        return self.said
+
+
+def rows_of(answer):
+    return {row['name']: row for row in answer['rows']}
+
+
+def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
+    with Victim('blocks', 'heap_rate=1,mmap=on') as v:
+        rows, big = rows_of(v.ask()), v.said['big'] * v.said['blocks']
+        first_pages = v.said['blocks'] * (PAGE - 16)  # each has the block's header
+        assert rows['make_written']['in_use_bytes'] == rows['make_written']['resident_bytes'] == big
+        assert rows['make_written']['zero_bytes'] == 0
+        assert rows['make_zeros']['resident_bytes'] == rows['make_zeros']['zero_bytes'] == big
+        for name in 'make_absent', 'make_only_read':
+            assert (rows[name]['in_use_bytes'], rows[name]['resident_bytes'], rows[name]['zero_bytes']) == (big, first_pages, first_pages), rows[name]
+        half = v.said['blocks'] * ((v.said['big'] // 2 + 16 + PAGE - 1) // PAGE * PAGE - 16)
+        assert (rows['make_half']['resident_bytes'], rows['make_half']['absent_bytes']) == (half, big - half), rows['make_half']
+        # Two lines more may be zeros than the half that was written leaves: in its last page.
+        assert rows['make_half']['zero_bytes'] == half - big // 2 - v.said['blocks'] * ((-(v.said['big'] // 2 + 16)) % 64), rows['make_half']
+        records = rows['make_records']
+        assert records['in_use_bytes'] == records['resident_bytes'] == v.said['record'] * v.said['records']
+        assert records['zero_bytes'] == v.said['zeros'], (records, v.said)
+        region = rows['map_region']
+        assert (region['in_use_bytes'], region['resident_bytes']) == (v.said['region'], v.said['region'] // 4), region
+
+
+def that_samples_stand_for_all_blocks():
+    """Blocks of a megabyte are all sampled; of 1,000 records at a rate of 16k about 60 are, the others are guessed."""
+    with Victim('blocks', 'heap_rate=16k') as v:
+        rows, big = rows_of(v.ask()), v.said['big'] * v.said['blocks']
+        assert rows['make_zeros']['zero_bytes'] == rows['make_written']['resident_bytes'] == big
+        assert rows['make_absent']['absent_bytes'] == big - v.said['blocks'] * (PAGE - 16)
+        truth, rate = v.said['record'] * v.said['records'], 16384
+        assert abs(rows['make_records']['resident_bytes'] - truth) <= 6 * (truth * rate)**0.5
+        share = rows['make_records']['zero_bytes'] / rows['make_records']['resident_bytes']
+        assert abs(share - v.said['zeros'] / truth) < 0.1, share
+
+
+def that_malloc_trim_gives_back_what_was_estimated():
+    for kind in 'comb', 'sparse', 'mixed', 'top', 'threads':
+        with Victim(kind, 'heap_rate=64k') as v:
+            malloc = v.ask()['malloc']
+            trimmed = v.end()['trimmed']
+            assert malloc['unknown_bytes'] * 20 < malloc['heap_bytes'], (kind, malloc)
+            assert abs(malloc['trim_bytes'] - trimmed) <= 0.2 * trimmed + (256 << 10), (kind, malloc, trimmed)
+            assert (2 * malloc['arena_bytes'] > malloc['trim_bytes']) == (kind == 'threads'), (kind, malloc)
+
+
+def that_the_functions_that_pin_pages_are_named():
+    with Victim('comb', 'heap_rate=1') as v:
+        answer = v.ask()
+        pinned, rows = answer['malloc']['pinned_bytes'], rows_of(answer)
+        assert pinned > 500000 and 0.9 * pinned <= answer['pinned_bytes'] <= 1.1 * pinned, answer
+        assert rows['make_pins']['pinned_bytes'] > 0.9 * pinned, rows
+        exact = rows['make_pins']['pinned_bytes']
+    with Victim('comb', 'heap_rate=16k') as v:  # some 170 of 1,000 pins are sampled
+        assert 0.5 * exact < rows_of(v.ask())['make_pins']['pinned_bytes'] < 1.5 * exact
+
+
+def that_profiles_of_ticks_have_the_types_on_request_only():
+    def types(conf):
+        r = run([victim('waste'), 'comb'], f'heap_rate=64k,interval=1h,{conf}')
+        assert r.status == 0, r.stderr
+        return r, [[t for t, _ in p.types if t in TYPES] for p in map(reader.load, reader.files(r.out, 'heap'))]
+    r, of_files = types('types=waste')
+    assert TYPES in of_files, of_files  # but for what was in use at a peak that is over
+    done = subprocess.run([DELTAPROF, 'waste', r.out], capture_output=True, text=True)
+    assert done.returncode == 0 and 'make_pins' in done.stdout and 'malloc_trim(0) would give back' in done.stdout, done
+    r, of_files = types('types=all')
+    assert not any(of_files), of_files
+    done = subprocess.run([DELTAPROF, 'waste', r.out], capture_output=True, text=True)
+    assert done.returncode == 1 and 'types=waste' in done.stderr and len(done.stderr.splitlines()) == 1, done
+
+
+if __name__ == '__main__':
+    main(globals())
