@@ -22,15 +22,20 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                     {"inuse_objects", "count", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"inuse_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"freed_objects", "count", DP_KIND_FLOW,
-                     DP_KIND_EVENT_NONE}, /* this and the next two: with lifetimes */
+                     DP_KIND_EVENT_NONE}, /* this and the next seven: with lifetimes */
                     {"temporary_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
                     {"lifetime", "microseconds", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"temporary_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"moved_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"moved_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"outgrown_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"outgrown_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
                     {"resident_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE}, /* this and the next three: waste */
                     {"swapped_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"zero_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"pinned_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                 },
-            .n_types = 11,
+            .n_types = 16,
             .n_values = 4,
             .period_type = "space",
             .period_unit = "bytes",

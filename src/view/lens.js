@@ -68,9 +68,12 @@ function lensNow() {
     return lens && lens.isThere(kindNow()) ? lens : null;
 }
 
-/* The types that can be chosen: sums of lifetimes mean nothing by themselves. */
+/* Sums of lifetimes mean nothing by themselves. */
+const LIVES = ['freed_objects', 'temporary_objects', 'lifetime', 'temporary_space', 'moved_objects', 'moved_space', 'outgrown_objects', 'outgrown_space'];
+
+/* The types that can be chosen. */
 function typesNow(kind) {
     const lens = lensNow();
-    const of = lens ? lens.types : kind.types.map(t => t.type).filter(t => !['freed_objects', 'temporary_objects', 'lifetime'].includes(t));
+    const of = lens ? lens.types : kind.types.map(t => t.type).filter(t => !LIVES.includes(t));
     return kind.types.filter(t => of.includes(t.type));
 }

@@ -17,7 +17,9 @@ from collections import Counter
 import reader
 
 HEAP = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
-LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
+LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds'), ('temporary_space', 'bytes'), ('moved_objects', 'count'),
+         ('moved_space', 'bytes'), ('outgrown_objects', 'count'), ('outgrown_space', 'bytes')]
+WASTE = [(of + '_space', 'bytes') for of in ('resident', 'swapped', 'zero', 'pinned')]
 LOCK, CPU = [('contentions', 'count'), ('delay', 'nanoseconds')], [('samples', 'count'), ('cpu', 'nanoseconds')]
 EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
@@ -169,13 +171,13 @@ class Check:
         self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
                   'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
         heap, events, cpu = (p.period_type == t for t in (('space', 'bytes'), ('events', 'count'), ('cpu', 'nanoseconds')))
-        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES] if heap else [EVENTS] if events else [CPU] if cpu else [LOCK]
+        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES, HEAP + WASTE] if heap else [EVENTS] if events else [CPU] if cpu else [LOCK]
         self.want(p.types in allowed, 'sample types', p.types)
         self.want(heap or events or cpu or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
         self.want(p.period >= 1 if heap or cpu else p.period == 1, 'period', p.period)
         self.want(p.kind is None or (heap, events, cpu) == (p.kind == 'heap', p.kind == 'events', p.kind == 'cpu'), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
-        self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is no useful default')
+        self.want(p.types not in (HEAP + LIVES, HEAP + WASTE) or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
         self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')

@@ -125,10 +125,12 @@ int dp_heap_age_read_lives(struct dp_heap_age_baseline *base, struct dp_heap_age
     }
     for (uint32_t id = 0; id < n; id++) {
         struct dp_heap_lifetime now = dp_heap_lifetime_read(id);
-        struct dp_heap_age_life life = {id, {now.n_freed, now.n_temporary, now.us}};
-        for (int i = 0; base && i < DP_AGE_VALUES; i++)
-            life.values[i] -= base->at[id].values[i];
-        if (!(life.values[0] | life.values[1] | life.values[2]))
+        struct dp_heap_age_life life = {.id = id};
+        int64_t any = 0;
+        memcpy(life.values, &now, sizeof now);
+        for (int i = 0; i < DP_AGE_VALUES; i++)
+            any |= life.values[i] -= base ? base->at[id].values[i] : 0;
+        if (!any)
             continue;
         struct dp_heap_age_life *kept = dp_vec_push(lives);
         if (!kept)

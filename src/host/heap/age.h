@@ -4,13 +4,14 @@
  */
 #pragma once
 
+#include "host/heap/lifetime.h"
 #include "host/report/delta.h"
 
 /* <1s, <10s, <1m, <10m, <1h, older. Of a row: NULL, its values are of no age. */
 const char *dp_heap_age_of_row(const struct dp_row *row);
 
-/* A record's changes: n_freed, n_temporary and microseconds (host/heap/lifetime.h). */
-enum { DP_AGE_VALUES = 3 };
+/* A record's changes: the values of struct dp_heap_lifetime, in that order. */
+enum { DP_AGE_VALUES = sizeof(struct dp_heap_lifetime) / sizeof(int64_t) };
 struct dp_heap_age_life {
     uint32_t id;
     int64_t values[DP_AGE_VALUES];

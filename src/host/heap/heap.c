@@ -163,6 +163,13 @@ static __attribute__((noinline, cold)) bool note_free(const struct dp_heap_live_
     return true;
 }
 
+/* What an alloc leaves beside its record. */
+static __attribute__((noinline, cold)) void note_alloc(struct dp_heap_live_block *entry)
+{
+    dp_heap_lifetime_began(entry->record, entry->objects, entry->bytes);
+    dp_heap_inherited_mark(entry, dp_record_epoch());
+}
+
 /* The block of this key is not tracked any more, or could not be: takes its values off again. */
 static inline void untrack(uintptr_t key, const struct dp_heap_live_block *entry)
 {
@@ -241,7 +248,8 @@ static inline void track(struct sample *sample, const void *ptr, const struct de
     if (!added)
         return;
     dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);
-    dp_heap_inherited_mark(&entry, dp_record_epoch());
+    if (dp_record_is_marked())
+        note_alloc(&entry);
     dp_thread_gate_add(key);
     bool kept = dp_heap_live_blocks_insert_at(place, key, &entry, &stale);
     dp_tally_add(DP_TALLY_SAMPLES, shard, 1);
@@ -340,6 +348,8 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
 {
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
+        if (dp_record_is_marked() && ptr && (uintptr_t)ptr != sample->old << 8 >> 8)
+            dp_heap_lifetime_moved(sample->old, &sample->entry);
         untrack(sample->old, &sample->entry);
         dp_heap_live_blocks_drop(sample->slot);
     } else if (sample->claimed) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/heap/lifetime.c - three counters for each heap record, beside those of the table, which stay as small as they
- * are. All atomics are relaxed: a reader may miss the newest events, and one event's three numbers may be split between
+ * host/heap/lifetime.c - eight counters for each heap record, beside those of the table, which stay as small as they
+ * are. All atomics are relaxed: a reader may miss the newest events, and one event's numbers may be split between
  * two reports.
  */
 #include "host/heap/lifetime.h"
@@ -11,19 +11,33 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "host/heap/inherited.h"
+#include "host/thread/thread.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-enum { TEMPORARY_NS = 1000000 };
+enum { TEMPORARY_NS = 1000000, LATEST = 1024 };
+
+/* From this size on glibc's malloc maps a block alone, and realloc moves its pages without a copy. */
+#define MAPPED_BYTES ((uint64_t)128 << 10)
 
 static struct {
     struct {
-        _Atomic int64_t n_freed, n_temporary, us;
+        _Atomic int64_t n_freed, n_temporary, us, temporary_bytes, n_moved, moved_bytes, n_outgrown, outgrown_bytes;
     } * at;
     size_t n;
     _Atomic bool on;
 } sums;
+
+/*
+ * The block that a thread allocated last, by thread: its record and its size. Threads whose numbers are alike share an
+ * entry, and one of them may then see the other's block of the same record: one outgrown block too many.
+ */
+static struct {
+    _Atomic dp_record_id record;
+    _Atomic uint64_t size;
+} latest[LATEST] DP_LARGE;
 
 int dp_heap_lifetime_init(size_t n_records)
 {
@@ -42,6 +56,33 @@ bool dp_heap_lifetime_is_kept(void)
     return sums.n != 0;
 }
 
+void dp_heap_lifetime_began(dp_record_id record, uint32_t objects, uint64_t bytes)
+{
+    if (!dp_load_relaxed(&sums.on))
+        return;
+    unsigned i = dp_thread_self()->number % LATEST;
+    dp_store_relaxed(&latest[i].record, record);
+    dp_store_relaxed(&latest[i].size, bytes / objects);
+}
+
+static bool is_outgrown(dp_record_id record, uint64_t size)
+{
+    unsigned i = dp_thread_self()->number % LATEST;
+    uint64_t larger = dp_load_relaxed(&latest[i].size);
+    return dp_load_relaxed(&latest[i].record) == record && larger >= size + size / 4 && larger / 4 <= size &&
+           larger > size;
+}
+
+void dp_heap_lifetime_moved(uintptr_t key, const struct dp_heap_live_block *entry)
+{
+    int64_t bytes = dp_heap_inherited_bytes(entry);
+    bool is_mapped = (uint64_t)bytes / entry->objects >= MAPPED_BYTES && key % dp_page_bytes() == 2 * sizeof(size_t);
+    if (!dp_load_relaxed(&sums.on) || entry->record >= sums.n || is_mapped)
+        return;
+    dp_add_relaxed(&sums.at[entry->record].n_moved, entry->objects);
+    dp_add_relaxed(&sums.at[entry->record].moved_bytes, bytes);
+}
+
 void dp_heap_lifetime_ended(const struct dp_heap_live_block *entry)
 {
     if (!dp_load_relaxed(&sums.on) || entry->record >= sums.n || !entry->born_ns)
@@ -52,8 +93,15 @@ void dp_heap_lifetime_ended(const struct dp_heap_live_block *entry)
     uint64_t chance = dp_hash_mix((uint64_t)entry->born_ns) % 1000;
     unsigned __int128 us = ((unsigned __int128)(uint64_t)ns * (uint64_t)n + chance) / 1000;
     dp_add_relaxed(&sums.at[entry->record].us, (int64_t)us);
-    if (ns < TEMPORARY_NS)
+    int64_t bytes = dp_heap_inherited_bytes(entry);
+    if (ns < TEMPORARY_NS) {
         dp_add_relaxed(&sums.at[entry->record].n_temporary, n);
+        dp_add_relaxed(&sums.at[entry->record].temporary_bytes, bytes);
+    }
+    if (is_outgrown(entry->record, (uint64_t)bytes / entry->objects)) {
+        dp_add_relaxed(&sums.at[entry->record].n_outgrown, n);
+        dp_add_relaxed(&sums.at[entry->record].outgrown_bytes, bytes);
+    }
     dp_add_relaxed(&sums.at[entry->record].n_freed, n);
 }
 
@@ -61,8 +109,14 @@ struct dp_heap_lifetime dp_heap_lifetime_read(dp_record_id id)
 {
     if (id >= sums.n)
         return (struct dp_heap_lifetime){0};
-    return (struct dp_heap_lifetime){dp_load_relaxed(&sums.at[id].n_freed), dp_load_relaxed(&sums.at[id].n_temporary),
-                                     dp_load_relaxed(&sums.at[id].us)};
+    return (struct dp_heap_lifetime){.n_freed = dp_load_relaxed(&sums.at[id].n_freed),
+                                     .n_temporary = dp_load_relaxed(&sums.at[id].n_temporary),
+                                     .us = dp_load_relaxed(&sums.at[id].us),
+                                     .temporary_bytes = dp_load_relaxed(&sums.at[id].temporary_bytes),
+                                     .n_moved = dp_load_relaxed(&sums.at[id].n_moved),
+                                     .moved_bytes = dp_load_relaxed(&sums.at[id].moved_bytes),
+                                     .n_outgrown = dp_load_relaxed(&sums.at[id].n_outgrown),
+                                     .outgrown_bytes = dp_load_relaxed(&sums.at[id].outgrown_bytes)};
 }
 
 DP_IN_CHILD void dp_heap_lifetime_fork_child(void)

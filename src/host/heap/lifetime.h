@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/heap/lifetime.h - sums, by heap record, how long its freed blocks lived, and how many of them were temporary:
- * they lived less than a millisecond. Off by default; it needs exact births (live_blocks.h).
+ * host/heap/lifetime.h - sums, by heap record, how long its freed blocks lived, how many of them were temporary (they
+ * lived less than a millisecond), how many realloc moved, and how many were outgrown: their thread had just allocated
+ * a block of the same record that is larger, by a quarter at least and four times at most, as a container does when it
+ * grows. Off by default; it needs exact births (live_blocks.h).
  */
 #pragma once
 
@@ -12,6 +14,9 @@ struct dp_heap_lifetime {
     int64_t n_freed;     /* blocks of a known lifetime */
     int64_t n_temporary; /* of these: less than 1 ms */
     int64_t us;          /* the sum of their lifetimes, in microseconds: a sum of ns would overflow */
+    int64_t temporary_bytes;
+    int64_t n_moved, moved_bytes;       /* by realloc, which copied them */
+    int64_t n_outgrown, outgrown_bytes; /* freed, after their content was copied: probably */
 };
 
 /* Maps the sums of n_records. -ENOMEM: there are none. Context: init. */
@@ -21,8 +26,12 @@ void dp_heap_lifetime_tune(bool on);
 /* Whether the sums are kept. */
 bool dp_heap_lifetime_is_kept(void);
 
-/* The block of this entry is freed. Context: hook. */
+/* A sampled block was allocated. Context of the three: hook. */
+void dp_heap_lifetime_began(dp_record_id record, uint32_t objects, uint64_t bytes);
+/* The block of this entry is freed. */
 void dp_heap_lifetime_ended(const struct dp_heap_live_block *entry);
+/* realloc moved the block of this entry, which was at `key`: beside ended. */
+void dp_heap_lifetime_moved(uintptr_t key, const struct dp_heap_live_block *entry);
 
 /* The sums since start, or since the fork. Context: report. */
 struct dp_heap_lifetime dp_heap_lifetime_read(dp_record_id id);

@@ -23,6 +23,7 @@ int dp_cli_top(int argc, char **argv);
 int dp_cli_tree(int argc, char **argv);
 int dp_cli_waits(int argc, char **argv);
 int dp_cli_waste(int argc, char **argv);
+int dp_cli_churn(int argc, char **argv);
 int dp_cli_growth(int argc, char **argv);
 int dp_cli_leaks(int argc, char **argv);
 int dp_cli_check(int argc, char **argv);

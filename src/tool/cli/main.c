@@ -36,6 +36,8 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_serve},
     {"waste", "[-n N] [--json] [OPTION]... PID [DIR] | PATH...",
      "show memory that is in use for nothing, and what malloc could give back", dp_cli_waste},
+    {"churn", "[-n N] [--json] [OPTION]... PATH...", "show allocations that a change of the program could save",
+     dp_cli_churn},
     {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
     {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
     {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
