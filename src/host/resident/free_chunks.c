@@ -4,6 +4,11 @@
  *
  * malloc_trim gives back the whole pages of a free chunk that begin behind its header and list links (six words), and
  * the end of the main heap but for less than a page. The end of a thread's arena (its top chunk) it leaves.
+ *
+ * Small chunks in a fastbin are marked as in use, but malloc_trim first joins them with their free neighbours. Such a
+ * chunk is known by its link to the next one of its list, which has the same size. From glibc 2.32 on the link is
+ * xor'ed with its own address, shifted right by 12. The last one of a list is not known in older versions, where its
+ * link is 0.
  */
 #include "host/resident/free_chunks.h"
 
@@ -21,6 +26,8 @@ enum {
     HEADER_BYTES = 16, /* before what the program gets */
     LINK_BYTES = 48,   /* of a free chunk, at its begin */
     LEAST_BYTES = 32,
+    FAST_MOST_BYTES = 160, /* of a chunk in a fastbin, whatever mallopt says */
+    LINK_SHIFT = 12,
     FIRST_LEAST = 8, /* chunks that must follow each other, for a heap to begin there */
 };
 #define WINDOW ((size_t)256 << 10)
@@ -33,6 +40,7 @@ struct walk {
     uintptr_t window_start;
     size_t n_window;
     unsigned char *window; /* WINDOW bytes */
+    uintptr_t free_start;  /* of the free chunks that follow each other up to here; 0: the last one is in use */
 };
 
 /* The word at an aligned address of the heap. False: it cannot be read. */
@@ -50,7 +58,8 @@ static bool read_word(struct walk *w, uintptr_t at, size_t *word)
     return true;
 }
 
-/* The size word of a chunk; 0: there is none, or it cannot be one of this heap. Free chunks have no mark of an arena. */
+/* The size word of a chunk; 0: there is none, or it cannot be one of this heap. Free chunks have no mark of an arena.
+ */
 static size_t chunk_word(struct walk *w, uintptr_t chunk)
 {
     size_t word = 0;
@@ -76,6 +85,26 @@ static uintptr_t find_first(struct walk *w)
             return first;
     }
     return 0;
+}
+
+/* Whether a chunk of n_bytes begins at an address, which may be any. */
+static bool is_chunk_of(struct walk *w, uintptr_t chunk, size_t n_bytes)
+{
+    size_t word;
+    return chunk % ALIGNMENT == 0 && chunk >= w->heap->start && chunk < w->heap->end &&
+           pread(w->pages->mem, &word, sizeof word, (off_t)(chunk + sizeof word)) == sizeof word &&
+           (word & ~(size_t)FLAGS) == n_bytes;
+}
+
+/* Whether a chunk that is marked as in use is in a fastbin. */
+static bool is_in_fastbin(struct walk *w, uintptr_t chunk, size_t n_bytes)
+{
+    uintptr_t place = chunk + HEADER_BYTES;
+    size_t link;
+    if (n_bytes > FAST_MOST_BYTES || !read_word(w, place, &link))
+        return false;
+    uintptr_t next = link ^ place >> LINK_SHIFT;
+    return !next || is_chunk_of(w, next, n_bytes) || is_chunk_of(w, link, n_bytes);
 }
 
 static bool is_held(struct walk *w, uintptr_t page)
@@ -105,10 +134,22 @@ static void take_chunk(struct walk *w, uintptr_t chunk, size_t n_bytes, bool is_
     }
 }
 
+/* The free chunks before `end`, as if they were joined. */
+static void end_free(struct walk *w, uintptr_t end)
+{
+    int64_t held = w->free_start ? held_bytes(w, w->free_start + LINK_BYTES, end) : 0;
+    w->sums->trim_bytes += held;
+    w->sums->arena_bytes += w->is_arena ? held : 0;
+    w->free_start = 0;
+}
+
 /* The last chunk: what the heap has not used yet, or no more. */
 static void take_top(struct walk *w, uintptr_t chunk)
 {
+    if (w->free_start)
+        chunk = w->free_start;
     int64_t held = held_bytes(w, chunk + LINK_BYTES, w->heap->end);
+    w->free_start = 0;
     if (w->is_arena)
         w->sums->arena_bytes += held;
     else
@@ -144,14 +185,16 @@ static void follow_chain(struct walk *w)
         size_t after = chunk_word(w, next);
         if (!after)
             break;
-        bool is_free = !(after & PREVIOUS_IN_USE);
+        bool is_free = !(after & PREVIOUS_IN_USE) || is_in_fastbin(w, chunk, n_bytes);
         take_chunk(w, chunk, n_bytes, is_free);
-        int64_t held = is_free ? held_bytes(w, chunk + LINK_BYTES, next) : 0;
-        w->sums->trim_bytes += held;
-        w->sums->arena_bytes += w->is_arena ? held : 0;
+        if (!is_free)
+            end_free(w, chunk);
+        else if (!w->free_start)
+            w->free_start = chunk;
         chunk = next;
         word = after;
     }
+    end_free(w, chunk);
     bool is_complete = word && chunk + (word & ~(size_t)FLAGS) + LEAST_BYTES > end;
     w->sums->unknown_bytes += is_complete ? 0 : (int64_t)(end - (chunk ? chunk : w->heap->start));
     take_pages(w);

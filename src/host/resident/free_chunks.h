@@ -6,8 +6,8 @@
  * glibc puts a header of two words before each chunk: the size of the chunk before, if that is free, and its own size,
  * whose lowest bit says whether the one before is in use. So the chunks of a heap are a chain from its begin to its
  * end, which is followed here through /proc/self/mem, while other threads change it. Where the chain breaks, the
- * rest of the heap is unknown, and counted as such. Chunks in a thread's cache (tcache) count as in use, as they do for
- * malloc_trim.
+ * rest of the heap is unknown, and counted as such. Small chunks in a fastbin are found as well. Chunks in a thread's
+ * cache (tcache) count as in use, as they do for malloc_trim.
  */
 #pragma once
 

@@ -91,7 +91,7 @@ def that_samples_stand_for_all_blocks():
 
 
 def that_malloc_trim_gives_back_what_was_estimated():
-    for kind in 'comb', 'sparse', 'mixed', 'top', 'threads':
+    for kind in 'comb', 'sparse', 'mixed', 'top', 'small', 'threads':
         with Victim(kind, 'heap_rate=64k') as v:
             malloc = v.ask()['malloc']
             trimmed = v.end()['trimmed']

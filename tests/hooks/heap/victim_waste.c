@@ -8,6 +8,7 @@
  *     sparse     200,000 blocks of 200 bytes, nine of ten freed at random
  *     comb       64,000 blocks of 3,000 bytes, of which every 64th stays
  *     top        blocks freed at the end of the heap
+ *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
  *     threads    four threads that free most of what they made in their arenas
  */
@@ -189,6 +190,8 @@ int main(int argc, char **argv)
         free_most(64000, 3000, 64, 0);
     else if (!strcmp(kind, "mixed"))
         make_mixed();
+    else if (!strcmp(kind, "small"))
+        free_most(400000, 80, 500, 0);
     else if (!strcmp(kind, "top"))
         make_top();
     else if (!n_threads)
