@@ -136,10 +136,9 @@ class Fold {
 
     /* By tick, whether its rows count; null: all do. The whole time up to an end is that up to before the exit, as in `top`. */
     ticksOf(query) {
-        const kind = this.model.kinds.get(query.kind), cut = query.mode === 'level' && query.to === Infinity ? kind.lastBeforeEnd() : null;
-        if (query.process < 0 && !cut)
-            return null;
-        return kind.ticks.map((t, i) => (query.process < 0 || t.process === query.process) && !(cut && i > cut[t.process]));
+        const kind = this.model.kinds.get(query.kind), members = this.model.groups.members(query.process);
+        const cut = query.mode === 'level' && query.to === Infinity ? kind.lastBeforeEnd(query.process, members) : null;
+        return members || cut ? kind.ticks.map((t, i) => (!members || members[t.process]) && !(cut && i > cut[t.process])) : null;
     }
 
     /*
@@ -303,10 +302,6 @@ class Fold {
         kind.labelKeysOf = kind.nRows;
         return (kind.labelKeys = [...keys].sort());
     }
-}
-
-function processName(process) {
-    return process.pid ? `${process.program} ${process.pid}` : process.program;
 }
 
 /* Sets negative values to 0 and gives their sum: in a flame graph nothing has a negative width. */

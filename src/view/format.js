@@ -67,14 +67,14 @@ function makeColour(frame, dark) {
     return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
 }
 
-/* Orange: it grew; blue: it shrank; stronger for a larger share. Readable without seeing red and green. */
+/* Red: it grew; blue: it shrank; stronger for a larger share. Readable without seeing red and green. */
 function changeColour(a, b, dark) {
     const most = Math.max(a, b);
     const change = most > 0 ? (b - a) / most : 0;
     const strength = Math.round(Math.abs(change) * 60);
     if (strength < 1)
         return dark ? '#555' : '#ddd';
-    const hue = change > 0 ? 20 : 210;
+    const hue = change > 0 ? 8 : 215;
     return dark ? `hsl(${hue},${30 + strength}%,${30 + strength / 4}%)` : `hsl(${hue},${40 + strength}%,${88 - strength / 2}%)`;
 }
 

@@ -58,7 +58,7 @@ class Kind {
         this.values = types.map(() => new Column(Float64Array));
         this.levels = new Map(); /* by process, of the tick that was added last: {end, rows: key of a row -> its values} */
         this.isOrdered = true;
-        this.endOf = -1;
+        this.ends = new Map(); /* by choice of processes, of lastBeforeEnd: {n, found} */
     }
 
     get nRows() {
@@ -154,21 +154,24 @@ class Kind {
     }
 
     /*
-     * By process, its last tick whose memory in use means something: if all processes have ended, each one's before its exit handlers and
-     * destructors ran. Null: not all have.
+     * By process, its last tick whose memory in use means something: if all chosen processes have ended, each one's before its exit handlers and
+     * destructors ran. Null: not all have. members: by process, whether it is chosen; null: all are.
      */
-    lastBeforeEnd() {
-        if (this.endOf !== this.ticks.length) {
-            const last = [], ended = [];
-            this.ticks.forEach((tick, i) => {
-                if (!(tick.marks & 4) && !(ended[tick.process] & 1))
-                    last[tick.process] = i;
-                ended[tick.process] |= tick.marks;
-            });
-            this.endOf = this.ticks.length;
-            this.beforeEnd = last.every((_, process) => ended[process] & 3) ? last : null;
-        }
-        return this.beforeEnd;
+    lastBeforeEnd(choice = ALL, members = null) {
+        const known = this.ends.get(choice);
+        if (known?.n === this.ticks.length)
+            return known.found;
+        const last = [], ended = [];
+        this.ticks.forEach((tick, i) => {
+            if (members && !members[tick.process])
+                return;
+            if (!(tick.marks & 4) && !(ended[tick.process] & 1))
+                last[tick.process] = i;
+            ended[tick.process] |= tick.marks;
+        });
+        const found = last.every((_, process) => ended[process] & 3) ? last : null;
+        this.ends.set(choice, {n: this.ticks.length, found});
+        return found;
     }
 
     rowsOfTicks(first, last) {
@@ -200,6 +203,8 @@ class Model {
         this.labelSets = new Interner(); /* [[key, value]] */
         this.labelSets.number('', () => []);
         this.processes = new Interner(); /* {program, pid, host} */
+        this.groups = new Groups(this.processes);
+        this.sides = null; /* the two directories or files that are compared: [old, new] */
         this.frames.number('', () => ({name: 'all', file: '', line: 0, library: '', passes: false, foreign: true, isLibrary: false}));
         this.parent = new Column(Int32Array);
         this.frame = new Column(Int32Array);

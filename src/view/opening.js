@@ -12,7 +12,7 @@ const SENTENCE_VIEWS = {
     lost: () => ({view: 'info'}),
     lock: name => ({kind: 'mutex', type: 'delay', view: 'flame', ...searchFor(name), ...WHOLE}),
 };
-const WHOLE = {from: -Infinity, to: Infinity, a: null, process: -1};
+const WHOLE = {from: -Infinity, to: Infinity, a: null, process: ALL};
 const NO_STYLE = ['looked', 'nothing'];
 
 function searchFor(name) {

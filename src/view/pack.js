@@ -16,6 +16,7 @@
  *     leaks       1 if they were judged, else 0; then verdict, what it needs (strings), ticks of work, ns of work, samples, n rows,
  *                 each: 1 if it is a leak, 0 if it may be one, bytes, bytes an hour, confidence in per mille, n names (strings)
  *     sentences   n, then kind, text, verb of the command that shows more, function (strings)
+ *     sides       0, or 2 and the hosts (strings) that `view --diff` compares
  */
 function readPack(bytes, model) {
     const wire = new Wire(bytes);
@@ -84,5 +85,7 @@ function readPack(bytes, model) {
         model.leaks = {verdict: string(), needs: string(), ticks: wire.small(), ns: wire.small(), samples: wire.small(),
                        rows: many(() => ({isLeak: wire.small() > 0, bytes: wire.small(), hourly: wire.small(), confidence: wire.small() / 1000, names: many(string)}))};
     model.sentences = many(() => ({kind: string(), text: string(), verb: string(), name: string()}));
+    const sides = many(string);
+    model.sides = sides.length === 2 ? sides : null;
     model.version++;
 }

@@ -133,6 +133,13 @@ function begin() {
     render();
 }
 
+/* The range in which one side of a comparison begins: up to the peak if all its processes have ended, as `top` does. */
+function rangeOfSide(process) {
+    const heap = model.kinds.get('heap'), members = model.groups.members(process);
+    const isPeak = heap && heap.ticks.some(t => !members || members[t.process]) && heap.lastBeforeEnd(process, members);
+    return {from: -Infinity, to: isPeak ? heap.ticks[peakTick(heap, process).index].end : Infinity, process};
+}
+
 async function main() {
     listen();
     const linked = stateFromFragment();
@@ -146,7 +153,10 @@ async function main() {
         say(`the data of this page cannot be read: ${error.message}`);
     }
     const heap = model.kinds.get('heap');
-    if (heap && heap.ticks.length > 1 && !linked) {
+    if (model.sides && !linked) {
+        const [a, b] = model.sides.map(side => rangeOfSide(model.groups.ofDirectory(side)));
+        Object.assign(state, b, {a, kind: model.kinds.has(state.kind) ? state.kind : ''});
+    } else if (heap && heap.ticks.length > 1 && !linked) {
         const peak = peakTick(heap), type = Math.max(heap.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
         const last = folds.self({kind: 'heap', type, mode: 'level', to: Infinity, process: -1, passes: null}).reduce((a, b) => a + b, 0);
         if (peak.value > 0 && (heap.lastBeforeEnd() || last < peak.value / 10))

@@ -10,6 +10,7 @@ const table = new Table(byId('table'), pickRow, order => set({sort: order}, fals
 const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
+const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
 const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame'}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
@@ -107,7 +108,7 @@ function controls(kind) {
     const layerNames = layerKeys(kind);
     byId('layersLabel').hidden = layerNames.length < 2 || state.charted === 'rss';
     fillSelect('layers', layerNames.map(l => [l, l]), layersBy(kind));
-    fillSelect('process', [[-1, 'all'], ...model.processes.items.map((p, i) => [i, processName(p)])], state.process);
+    fillSelect('process', [[ALL, 'all'], ...model.groups.all.map(group => [group.choice, group.name]), ...model.processes.items.map((p, i) => [i, processName(p)])], state.process);
     byId('processLabel').hidden = model.processes.items.length < 2;
     fillSelect('by', ['function', 'line', 'file', 'library', 'process', ...folds.labelKeys(kind).map(k => `label ${k}`)].map(b => [b, b]), state.by);
     fillSelect('save', [['', 'save…'], ...(state.view === 'flame' ? [['png', 'picture (PNG)'], ['svg', 'picture (SVG)']] : []),
@@ -135,7 +136,7 @@ function rangeWords(kind) {
     const words = `${formatTime(from, true)} to ${formatTime(to, new Date(from).toDateString() !== new Date(to).toDateString())} (${formatValue((to - from) * 1e6, 'nanoseconds')})`;
     if (!state.a)
         return words;
-    const of = process => (state.a.process === state.process ? '' : ` of ${process < 0 ? 'all' : processName(model.processes.items[process] || {program: '', pid: ''})}`);
+    const of = process => (state.a.process === state.process ? '' : ` of ${model.groups.name(process)}`);
     return `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}${of(state.a.process)}; B: ${words}${of(state.process)}`;
 }
 

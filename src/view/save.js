@@ -126,9 +126,9 @@ function encodeRange(model, query) {
         type(1, t.type, t.unit);
     const [first, last] = kind.ticksWithin(query.from, query.to), [begin, end] = kind.rowsOfTicks(first, last), rows = new Map();
     const node = kind.node.data, labels = kind.labels.data, tick = kind.tick.data;
-    const ofLevel = folds.ticksOf({...query, mode: query.mode === 'retained' ? 'retained' : 'level'});
+    const members = model.groups.members(query.process), ofLevel = folds.ticksOf({...query, mode: query.mode === 'retained' ? 'retained' : 'level'});
     for (let i = 0; i < end; i++) {
-        if ((query.process >= 0 && kind.ticks[tick[i]].process !== query.process) || (query.passes && !query.passes[labels[i]]) || (matching && !matching[node[i]]))
+        if ((members && !members[kind.ticks[tick[i]].process]) || (query.passes && !query.passes[labels[i]]) || (matching && !matching[node[i]]))
             continue;
         const key = labels[i] * 4294967296 + node[i];
         const row = rows.get(key) || rows.set(key, kind.values.map(() => 0)).get(key);

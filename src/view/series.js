@@ -7,12 +7,12 @@
  * By layer and tick, the sum of a value over all rows up to there (levels) or of the tick. layerOf: {by: 'node', 'labels' or 'tick', of: by
  * number of it, the layer}; without it there is one layer.
  */
-function perTick(kind, type, layerOf = null, nLayers = 1) {
+function perTick(kind, type, layerOf = null, nLayers = 1, choice = state.process) {
     const layers = Array.from({length: nLayers}, () => new Float64Array(kind.ticks.length));
     const data = kind.values[type].data, tick = kind.tick.data, labels = kind.labels.data;
     const index = layerOf ? kind[layerOf.by].data : null;
     const passes = passesNow(kind.name);
-    const ofTick = kind.ticks.map(t => state.process < 0 || t.process === state.process);
+    const members = model.groups.members(choice), ofTick = kind.ticks.map(t => !members || members[t.process]);
     for (let i = 0; i < kind.nRows; i++)
         if ((!passes || passes[labels[i]]) && ofTick[tick[i]])
             layers[index ? layerOf.of[index[i]] : 0][tick[i]] += data[i];
@@ -23,9 +23,9 @@ function perTick(kind, type, layerOf = null, nLayers = 1) {
     return layers;
 }
 
-function peakTick(kind) {
+function peakTick(kind, choice = state.process) {
     const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
-    const [values] = perTick(kind, type);
+    const [values] = perTick(kind, type, null, 1, choice);
     let best = 0;
     for (let i = 1; i < values.length; i++)
         if (values[i] > values[best])
@@ -47,23 +47,30 @@ function layersBy(kind) {
 
 /* {names, values: by layer and tick}; the last layer is the rest. */
 function layersNow(kind, type) {
-    const by = layersBy(kind);
-    const key = JSON.stringify([kind.name, type, model.version, state.process, withoutNow(kind.name), labelsNow(), by]);
+    const by = layersBy(kind), isOfTwo = state.a && state.a.process !== state.process;
+    const key = JSON.stringify([kind.name, type, model.version, state.process, withoutNow(kind.name), labelsNow(), by, isOfTwo && state.a.process]);
     if (layersNow.key !== key) {
         layersNow.key = key;
-        layersNow.found = by === 'branch' ? branches(kind, type) : groups(kind, type, by);
+        layersNow.found = isOfTwo ? twoSides(kind, type) : by === 'branch' ? branches(kind, type) : groups(kind, type, by);
     }
     return layersNow.found;
 }
 layersNow.key = '';
 layersNow.found = /** @type {any} */ (null);
 
+/* Of two choices of processes that are compared, each one's sum; there is no rest. */
+function twoSides(kind, type) {
+    const sides = [state.a.process, state.process];
+    return {names: [...sides.map((choice, i) => `${'AB'[i]}: ${model.groups.name(choice)}`), 'rest'],
+            values: [...sides.map(choice => perTick(kind, type, null, 1, choice)[0]), new Float64Array(kind.ticks.length)]};
+}
+
 /* Sums of the sizes of changes, by the number in a column of the kind. */
 function sizes(kind, type, by, n) {
     const size = new Float64Array(n), data = kind.values[type].data, index = kind[by].data, tick = kind.tick.data, labels = kind.labels.data;
-    const passes = passesNow(kind.name);
+    const passes = passesNow(kind.name), members = model.groups.members(state.process);
     for (let i = 0; i < kind.nRows; i++)
-        if ((!passes || passes[labels[i]]) && (state.process < 0 || kind.ticks[tick[i]].process === state.process))
+        if ((!passes || passes[labels[i]]) && (!members || members[kind.ticks[tick[i]].process]))
             size[index[i]] += Math.abs(data[i]);
     return size;
 }
@@ -195,7 +202,7 @@ const FILES_PART = 'pages of files, shared memory', REST_PART = 'not explained';
 function residentNow(kind) {
     if (!kind.ticks.some(t => t.rss))
         return null;
-    const key = `${kind.name} ${model.version} ${state.process}`;
+    const key = `${kind.name} ${model.version} ${state.process}`, members = model.groups.members(state.process);
     if (residentNow.key === key)
         return residentNow.found;
     const names = new Set(kind.ticks.flatMap(t => (t.rss ? t.rss.parts.map(([name]) => name) : [])));
@@ -203,7 +210,7 @@ function residentNow(kind) {
     const found = {rss: zeros(), anon: zeros(), error: zeros(), parts: new Map([...names, REST_PART, FILES_PART].map(name => [name, zeros()]))};
     const last = new Map(kind.ticks.map((t, i) => [t.process, i])), now = new Map();
     kind.ticks.forEach((tick, i) => {
-        if (tick.rss && (state.process < 0 || state.process === tick.process))
+        if (tick.rss && (!members || members[tick.process]))
             now.set(tick.process, tick.rss);
         for (const [process, {rss, anon, error, parts}] of now) {
             const told = parts.reduce((sum, [, bytes]) => sum + bytes, 0);

@@ -18,7 +18,7 @@ const HEAP_DEFAULT = 'inuse_space';
 const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
-               invert: false, heavy: true, up: false, idle: true, process: -1, by: 'function', charted: '', focus: '', even: true, a: null,
+               invert: false, heavy: true, up: false, idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
 const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
 let live = null;
@@ -52,7 +52,7 @@ function stateFromFragment() {
         state[key] = typeof initial[key] === 'boolean' ? text === '1' : typeof initial[key] === 'number' ? Number(text) : text;
     }
     const range = text => {
-        const [from, to = Infinity, process = -1] = text.split(',').map(Number);
+        const [from, to = Infinity, process = ALL] = text.split(',').map(Number);
         return from >= to ? {from: -Infinity, to: Infinity, process} : {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to, process};
     };
     if (parts.has('r')) {
@@ -66,12 +66,12 @@ function stateFromFragment() {
 
 /* A link may be from other data. A range without any of this data becomes the whole, and a process that is not here, all. */
 function fitToData() {
-    const extents = [...model.kinds.values()].map(extent), isHere = process => process < 0 || process in model.processes.items;
+    const extents = [...model.kinds.values()].map(extent), isHere = choice => model.groups.isHere(choice);
     const hasData = ({from, to}) => extents.some(([first, last]) => to > first && from <= last);
     if (!hasData(state))
         Object.assign(state, {from: -Infinity, to: Infinity});
     if (!isHere(state.process))
-        state.process = -1;
+        state.process = ALL;
     if (state.a && !(hasData(state.a) && isHere(state.a.process)))
         state.a = null;
 }

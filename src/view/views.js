@@ -25,7 +25,11 @@ function drawFlame() {
             tree = folds.inverted(tree);
         flame.show(tree, frames, options, state.zoom);
     }
-    fillLegend('lensLegend', lens ? lens.legend() : [], lens ? `${lens.words}:` : '');
+    if (tree.totalB)
+        fillLegend('lensLegend', [[0, 1, 'only in B, or more'], [1, 0, 'only in A, or less'], [1, 1, 'the same']].map(([a, b, name]) => ({name, colour: changeColour(a, b, options.dark)})));
+    else
+        fillLegend('lensLegend', lens ? lens.legend() : [], lens ? `${lens.words}:` : '');
+    drawChanges(tree);
     const search = searchNow(), matching = search ? folds.matches(search) : null;
     if (matching || flame.matching)
         flame.search(matching);
@@ -137,6 +141,25 @@ function valueColumns(unit, compared) {
     return [number('flat', r => r.flat, 'of the function itself'), number('cum', r => r.cum, 'with all that it called')];
 }
 
+const CHANGES_SHOWN = 12;
+
+/* Of two ranges, the functions whose own values differ most, in either direction. */
+function drawChanges(tree) {
+    byId('changesBox').hidden = !tree.totalB;
+    if (!tree.totalB)
+        return;
+    const change = r => r.flatB - r.flat, unit = unitNow();
+    const rows = folds.table(tree, 'function').filter(change).sort((r, s) => Math.abs(change(s)) - Math.abs(change(r)));
+    const number = (name, value) => ({name, isNumber: true, value, text: r => formatValue(value(r), unit)});
+    const columns = [{name: 'change', isNumber: true, value: r => Math.abs(change(r)), exact: r => String(Math.round(change(r))), text: r => `${change(r) > 0 ? '+' : ''}${formatValue(change(r), unit)}`,
+                      class: r => `number ${change(r) > 0 ? 'more' : 'less'}`},
+                     number('A', r => r.flat), number('B', r => r.flatB),
+                     {name: 'times', isNumber: true, value: r => (r.flat > 0 ? r.flatB / r.flat : Infinity), text: r => (r.flat > 0 ? (r.flatB > 0 ? `x ${trimmed(r.flatB / r.flat)}` : 'gone') : 'new')},
+                     {name: 'name', value: r => r.name, text: r => r.name}];
+    byId('changesTitle').textContent = rows.length ? `what changed most: ${Math.min(rows.length, CHANGES_SHOWN)} of ${rows.length} functions` : 'nothing changed';
+    changed.show(columns, rows.slice(0, CHANGES_SHOWN), 'change');
+}
+
 function drawTable() {
     const tree = treeNow();
     const rows = state.by.startsWith('label ') || state.by === 'process' ?
@@ -208,8 +231,8 @@ function drawInfo() {
         `processes: ${model.processes.items.map(processName).join(', ') || 'unknown'}`,
     ].join('\n')));
     const [first, last] = kind.ticksWithin(state.from, state.to);
-    const values = perTick(kind, typeIndex())[0];
-    const rows = kind.ticks.map((tick, i) => ({...tick, value: values[i]})).slice(first, last).filter(t => !(t.marks & 4) && (state.process < 0 || t.process === state.process));
+    const values = perTick(kind, typeIndex())[0], members = model.groups.members(state.process);
+    const rows = kind.ticks.map((tick, i) => ({...tick, value: values[i]})).slice(first, last).filter(t => !(t.marks & 4) && (!members || members[t.process]));
     const bytes = (name, value) => ({name, isNumber: true, value: r => (r.rss ? value(r) : -1), text: r => (r.rss ? formatValue(value(r), 'bytes') : '')});
     const number = (name, value, text) => ({name, isNumber: true, value, text});
     ticks.show([number('end', r => r.end, r => formatTime(r.end, true)), number('length', r => r.end - r.start, r => formatValue((r.end - r.start) * 1e6, 'nanoseconds')),

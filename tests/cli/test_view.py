@@ -40,6 +40,7 @@ class Pack:
             self.leaks = self.string(), self.string(), [self.number() for _ in range(3)]
             self.leak_rows = self.many(lambda: ([self.number() for _ in range(4)], self.many(self.string)))
         self.sentences = self.many(lambda: tuple(self.string() for _ in range(4)))
+        self.sides = self.many(self.string)
         assert self.at == len(self.data), 'bytes behind the end'
 
     def number(self):
@@ -113,6 +114,23 @@ class View(Case):
         self.assertEqual([(t['end'], t['duration'], len(t['rows'])) for t in ticks], [(2000000, 1000000, 2), (3000000, 1000000, 2), (4000000, 1000000, 1)])
         self.assertEqual(pack.sums('heap', 2), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [1, 10, 0, 0]})
         self.assertEqual(pack.sums('heap'), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [2, 20, 1, 12]})
+
+    def test_two_directories_are_the_sides_of_a_comparison(self):
+        old, new = (os.path.join(self.dir.name, side) for side in ('old', 'new'))
+        for side, value in ('old', 40), ('new', 70):
+            for pid in 7, 8:
+                self.file(f'{side}/server.{pid}.0001.heap.pb.gz', [(['f', 'main'], [1, value, 1, value])])
+        pack = self.view('--diff', old, new)
+        self.assertEqual(pack.sides, [old, new])
+        self.assertEqual({p[2] for p in pack.processes}, {old, new})
+        self.assertEqual([sum(values[3] for tick in pack.kinds['heap'][1] for _, _, values in tick['rows'] if tick['process'][2] == side and values[3] > 0) for side in (old, new)],
+                         [80, 140])
+        loose = [self.file(f'{name}.pb.gz', [(['f'], [1, 1, 1, 1])]) for name in 'ab']
+        pack = self.view('--diff', *loose)
+        self.assertEqual([pack.sides, [t['process'][2] for t in pack.kinds['heap'][1]]], [loose, loose])
+        for wrong in [old], [old, old], [old, new, new]:
+            self.run_it('view', '--diff', *wrong, status=2)
+            self.assertEqual(self.error, 'deltaprof view: --diff takes two different paths: deltaprof view --diff OLD NEW\n')
 
     def test_a_process_that_ended_holds_nothing_after_it(self):
         def one(pid, n, at, value, comment=None):

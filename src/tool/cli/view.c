@@ -6,17 +6,17 @@
  * from other machines. Profiles go into the pack by process and time: ordered by the sequence numbers in their names,
  * or, for other names, by the times in the files, which are then read twice.
  */
-#include "base/text.h"
 #include "tool/cli/cli.h"
 #include "tool/cli/out.h"
 #include "tool/cli/view_leaks.h"
+#include "tool/cli/view_page.h"
+#include "tool/cli/view_sides.h"
 #include "tool/cli/view_summary.h"
 #include "tool/query/print.h"
 #include "profile/kinds.h"
 #include "tool/query/files.h"
 #include "tool/pack/pack.h"
 #include "tool/query/paths.h"
-#include "view/page.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -33,6 +33,7 @@ static const char about[] =
     "a\n"
     "directory or a glob; - is standard input.\n"
     "\n"
+    "  --diff          compares two PATHs: the first is A, in blue where it has more; the second is B, in red\n"
     "  -o FILE         where to write the page (default: deltaprof-PROGRAM.html in the current directory); the file\n"
     "                  appears when it is complete\n"
     "  --limit BYTES   the largest size of a profile after decompression (k M G; default 1G)\n";
@@ -42,6 +43,7 @@ static const char about[] =
 /* A file that is not named PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct loose {
     const char *file;
+    const char *side; /* of a comparison, or "" */
     char program[64], kind[32];
     int64_t end_ns;
 };
@@ -55,6 +57,7 @@ struct view {
     struct dp_query_file *names;
     struct loose *loose;
     size_t n_names, n_loose, n_skipped;
+    struct dp_cli_view_sides sides;
     bool many_directories;
     char program[64]; /* of the first file */
 };
@@ -112,7 +115,9 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
     snprintf(kind, sizeof kind, "%.*s", (int)f->n_kind, f->kind);
     if (f->kind_id == DP_KIND_EVENTS) /* the same as the other files have, one by one */
         strcpy(kind, HEAT);
-    if (v->many_directories)
+    if (v->sides.old)
+        snprintf(directory, sizeof directory, "%s", dp_cli_view_side(&v->sides, f->file));
+    else if (v->many_directories)
         snprintf(directory, sizeof directory, "%.*s", (int)n_directory(f), f->file);
     if (is_new_process) {
         const char *digits = f->program + f->n_program + 1;
@@ -175,6 +180,8 @@ static int by_process_and_time(const void *a, const void *b)
     int order = strcmp(x->kind, y->kind);
     if (!order)
         order = strcmp(x->program, y->program);
+    if (!order)
+        order = strcmp(x->side, y->side);
     return order ? order : (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
@@ -193,7 +200,7 @@ static int add_all_loose(struct view *v)
         qsort(v->loose, v->n_loose, sizeof *v->loose, by_process_and_time);
     for (size_t i = 0; i < v->n_loose && !status; i++) {
         const struct loose *l = &v->loose[i];
-        struct dp_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
+        struct dp_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = l->side};
         status = once ? add_decoded(v, l->file, &source) : add(v, l->file, &source);
     }
     if (v->n_loose && !*v->program)
@@ -215,7 +222,8 @@ static int add_all(struct view *v)
             return DP_EXIT_USAGE;
         }
         if (!dp_query_file_parse(v->paths.at[i], &name))
-            v->loose[v->n_loose++] = (struct loose){.file = v->paths.at[i]};
+            v->loose[v->n_loose++] =
+                (struct loose){.file = v->paths.at[i], .side = dp_cli_view_side(&v->sides, v->paths.at[i])};
     }
     v->n_names = dp_query_files_sort(v->paths.at, v->paths.n, v->names);
     int status = add_all_named(v);
@@ -230,7 +238,7 @@ static int add_readable(struct view *v)
     while (status == DP_QUERY_BROKEN) {
         size_t n_before = v->paths.n;
         dp_pack_fini(&v->pack);
-        v->pack = (struct dp_pack){.ticks = {0}};
+        v->pack = (struct dp_pack){.sides = {v->sides.old, v->sides.new}};
         free(v->names);
         free(v->loose);
         v->names = NULL, v->loose = NULL;
@@ -246,7 +254,7 @@ static int add_readable(struct view *v)
     return status;
 }
 
-/* Heap profiles of names that tell no order are not judged. */
+/* Heap profiles of names that tell no order are not judged, nor those that others are compared with. */
 static int judge_leaks(struct view *v)
 {
     char **heap = malloc((v->n_names + 1) * sizeof *heap);
@@ -254,7 +262,7 @@ static int judge_leaks(struct view *v)
     if (!heap)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        if (!strncmp(v->names[i].kind, "heap.", 5))
+        if (!strncmp(v->names[i].kind, "heap.", 5) && !dp_cli_view_is_old(&v->sides, v->names[i].file))
             heap[n++] = v->paths.at[v->names[i].position];
     int status = n ? dp_cli_view_leaks(&v->pack, heap, n, v->limit_bytes) : 0;
     free(heap);
@@ -265,70 +273,18 @@ static int judge_leaks(struct view *v)
 static int summarise(struct view *v)
 {
     char **files = malloc((v->n_names + 1) * sizeof *files);
+    size_t n = 0;
     if (!files)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        files[i] = v->paths.at[v->names[i].position];
-    int status = v->n_names ? dp_cli_view_summary(&v->pack, files, v->n_names, v->limit_bytes) : 0;
+        if (!dp_cli_view_is_old(&v->sides, v->names[i].file))
+            files[n++] = v->paths.at[v->names[i].position];
+    int status = n ? dp_cli_view_summary(&v->pack, files, n, v->limit_bytes) : 0;
     free(files);
     return status;
 }
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */
-
-/* Makes base64 of a stream of bytes: what is left of three bytes waits for the next. */
-struct base64 {
-    struct dp_cli_out *out;
-    uint8_t left[3];
-    size_t n_left;
-};
-
-static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
-{
-    struct base64 *b = ctx;
-    const uint8_t *at = bytes;
-    char text[4096];
-    size_t n_text = 0;
-    int err = 0;
-    while (n_bytes && !err) {
-        b->left[b->n_left++] = *at++;
-        n_bytes--;
-        if (b->n_left < 3)
-            continue;
-        n_text += dp_text_base64(text + n_text, b->left, sizeof b->left);
-        b->n_left = 0;
-        if (n_text == sizeof text) {
-            err = dp_cli_out_write(b->out, text, n_text);
-            n_text = 0;
-        }
-    }
-    return err || !n_text ? err : dp_cli_out_write(b->out, text, n_text);
-}
-
-static int finish_base64(struct base64 *b)
-{
-    char text[4];
-    size_t n_text = dp_text_base64(text, b->left, b->n_left);
-    return n_text ? dp_cli_out_write(b->out, text, n_text) : 0;
-}
-
-static int write_page(struct view *v, struct dp_cli_out *out)
-{
-    static const char begin[] = "<script type=\"application/octet-stream\">", end[] = "</script>\n";
-    struct base64 base64 = {.out = out};
-    int err = dp_cli_out_write(out, dp_view_page_before, dp_view_page_before_bytes);
-    struct dp_gzip *gzip = err ? NULL : dp_gzip_new(put_base64, &base64);
-    if (!err && !gzip)
-        err = -ENOMEM;
-    if (err || (err = dp_cli_out_write(out, begin, sizeof begin - 1)) ||
-        (err = dp_pack_write(&v->pack, dp_gzip_write, gzip)) || (err = dp_gzip_finish(gzip)) ||
-        (err = finish_base64(&base64)) || (err = dp_cli_out_write(out, end, sizeof end - 1)))
-        goto out;
-    err = dp_cli_out_write(out, dp_view_page_after, dp_view_page_after_bytes);
-out:
-    dp_gzip_free(gzip);
-    return err;
-}
 
 static int write_file(struct view *v)
 {
@@ -340,7 +296,7 @@ static int write_file(struct view *v)
     if (status)
         return status;
     bool is_file = out.path;
-    status = dp_cli_out_close(&out, write_page(v, &out));
+    status = dp_cli_out_close(&out, dp_cli_view_page(&v->pack, &out));
     if (!status && is_file) {
         puts(path);
         status = dp_query_print_flush("view");
@@ -350,7 +306,9 @@ static int write_file(struct view *v)
 
 int dp_cli_view(int argc, char **argv)
 {
-    static const struct option options[] = {{"limit", required_argument, NULL, 'l'}, {0}};
+    static const struct option options[] = {
+        {"limit", required_argument, NULL, 'l'}, {"diff", no_argument, NULL, 'd'}, {0}};
+    bool is_diff = false;
     struct view v = {.limit_bytes = DP_DECODE_LIMIT};
     if (dp_cli_help(argc, argv, about))
         return 0;
@@ -359,6 +317,8 @@ int dp_cli_view(int argc, char **argv)
     for (int option; !status && (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
         if (option == 'o')
             v.out = optarg;
+        else if (option == 'd')
+            is_diff = true;
         else if (option == 'l')
             status = dp_query_limit("view", optarg, &v.limit_bytes);
         else
@@ -368,6 +328,9 @@ int dp_cli_view(int argc, char **argv)
         dp_query_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
         status = DP_EXIT_USAGE;
     }
+    if (!status && is_diff)
+        status = dp_cli_view_sides_find(&v.sides, argv + optind, (size_t)(argc - optind));
+    v.pack.sides[0] = v.sides.old, v.pack.sides[1] = v.sides.new;
     if (!status)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
@@ -383,6 +346,7 @@ int dp_cli_view(int argc, char **argv)
     dp_query_source_fini(&v.source);
     dp_pack_fini(&v.pack);
     dp_query_paths_fini(&v.paths);
+    dp_cli_view_sides_fini(&v.sides);
     free(v.names);
     free(v.loose);
     return status;

@@ -53,6 +53,7 @@ struct dp_pack {
     DP_VEC(uint64_t)
     verdict; /* numbers that the page reads after the kinds: what `leaks` says; none: it was not asked */
     DP_VEC(uint64_t) sentences; /* of `summary`, four strings each: kind, text, verb, function */
+    const char *sides[2];       /* the caller's: the hosts of sources that are compared; NULL: none are */
 };
 
 /*

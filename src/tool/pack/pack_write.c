@@ -149,12 +149,18 @@ int dp_pack_write(struct dp_pack *pack, dp_pprof_write_fn fn, void *ctx)
     int err = dp_pack_close(pack);
     /* The kinds are encoded first, because they may add names of types to the strings. */
     size_t start = pack->bytes.n;
+    size_t n_sides = pack->sides[0] ? 2 : 0;
     err = err ?: put_kinds(pack) ?: dp_pack_put(pack, pack->verdict.n > 0);
     for (size_t i = 0; i < pack->verdict.n && !err; i++)
         err = dp_pack_put(pack, pack->verdict.at[i]);
     err = err ?: dp_pack_put(pack, pack->sentences.n / 4);
     for (size_t i = 0; i < pack->sentences.n && !err; i++)
         err = dp_pack_put(pack, pack->sentences.at[i]);
+    err = err ?: dp_pack_put(pack, n_sides);
+    for (size_t i = 0; i < n_sides && !err; i++) {
+        uint32_t text;
+        err = dp_pack_intern_text(pack, pack->sides[i], &text) ?: dp_pack_put(pack, text);
+    }
     size_t kinds_end = pack->bytes.n;
     err = err ?: put_strings(pack) ?: put_numbers(pack, &pack->frames, false) ?: put_numbers(pack, &pack->nodes, true);
     err = err ?: put_label_sets(pack) ?: put_numbers(pack, &pack->processes, false);
