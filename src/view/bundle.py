@@ -4,7 +4,8 @@ these, by their hashes. Writes HTML, or a C array of two texts: the part before 
 
     bundle.py OUT.c PASSING.c LOCKING.c LIBRARY.c KINDS.c TEMPLATE STYLE SCRIPT...
 
-PASSING.c, LOCKING.c and LIBRARY.c are those of src/tool/query: the scripts have their lists of functions that are folded.
+PASSING.c, LOCKING.c and LIBRARY.c are those of src/tool/query: the scripts have their lists of functions that are folded, and of code that
+is no code of the user.
 KINDS.c has the table of the kinds of profile: the scripts have the names and the sample types of kinds with deltas.
 """
 import base64
@@ -92,8 +93,12 @@ def passing_names():
     return '|'.join(names)
 
 
-def library_names():
-    return '|'.join(re.findall(r'"([^"\n]+)"', re.search(r'library_prefixes\[\] = \{(.*?)\};', read(library), flags=re.S)[1]))
+def library_lists():
+    """{name: texts} of the lists, as JSON."""
+    lists = {name: re.findall(r'"([^"\n]+)"', texts) for name, texts in re.findall(r'const (\w+)\[\] = \{(.*?)\};', read(library), flags=re.S)}
+    if not {'library_prefixes', 'system_prefixes'} <= set(lists) or not all(lists.values()):
+        sys.exit(f'{library}: no lists that can be copied')
+    return json.dumps(lists, separators=(',', ':'))
 
 
 def kind_table():
@@ -112,7 +117,7 @@ def kind_table():
 
 
 css = small(read(style))
-script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@LIBRARY@', library_names()).replace('@KINDS@', kind_table()) + '})();\n'
+script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@RULES@', library_lists()).replace('@KINDS@', kind_table()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "

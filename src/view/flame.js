@@ -11,7 +11,7 @@
  *
  * A click makes a node as wide as the canvas (the zoom). The wheel with control and dragging move the window without changing the zoom.
  */
-const ROW_PX = 18, MOVE_MS = 150, DRAG_PX = 4, LABEL_PX = 24;
+const ROW_PX = 18, TALL_ROW_PX = 24, MOVE_MS = 150, DRAG_PX = 4, LABEL_PX = 24;
 
 class Flame {
     /* onPick(node) is called when the zoom has moved to a node. onHover(node or -1, event or null). */
@@ -27,6 +27,7 @@ class Flame {
         this.selected = 0;
         this.matching = null;
         this.window = {from: 0, width: 1};
+        this.rowPx = ROW_PX;
         this.animation = this.nAnimations = 0; /* the number of the one that runs; 0: none */
         this.drag = null;
         canvas.tabIndex = 0;
@@ -39,7 +40,10 @@ class Flame {
         canvas.addEventListener('keydown', event => this.key(event));
     }
 
-    /* options: {order: heavy or name, up: the root is at the bottom, dark, lens, empty: what it says if there is no box}. zoom: what zoomText() said of a node. */
+    /*
+     * options: {order: heavy or name, up: the root is at the bottom, lines: boxes are lines of functions, room: pixels that it may fill, dark, lens,
+     * empty: what it says if there is no box}. zoom: what zoomText() said of a node.
+     */
     show(tree, frames, options, zoom = '') {
         const whole = this.boxes.n ? this.boxes.w[0] : 0, usual = this.windowOf(this.zoom), {from, width} = this.window;
         const isMoved = whole > 0 && this.tree && this.zoomText() === zoom && (from !== usual.from || width !== usual.width) && !this.animation;
@@ -61,7 +65,7 @@ class Flame {
         const path = [];
         for (let i = this.zoom; i > 0; i = this.tree.parent[i])
             path.push(this.tree.frame[i]);
-        return path.length ? path.reduceRight((hash, frame) => hashOf(`${hash} ${this.frames[frame].name}`), 0).toString(36) : '';
+        return path.length ? path.reduceRight((hash, frame) => hashOf(`${hash} ${this.keyOf(this.frames[frame])}`), 0).toString(36) : '';
     }
 
     /* The node of such a text, if it is drawn; else the root. */
@@ -70,7 +74,7 @@ class Flame {
             return 0;
         const hashes = new Uint32Array(this.tree.n), wanted = parseInt(text, 36);
         for (let i = 1; i < this.tree.n; i++) {
-            hashes[i] = hashOf(`${hashes[this.tree.parent[i]]} ${this.frames[this.tree.frame[i]].name}`);
+            hashes[i] = hashOf(`${hashes[this.tree.parent[i]]} ${this.keyOf(this.frames[this.tree.frame[i]])}`);
             if (hashes[i] === wanted && this.boxOf[i] >= 0)
                 return i;
         }
@@ -145,15 +149,17 @@ class Flame {
 
     resize() {
         const ratio = window.devicePixelRatio || 1;
-        const width = Math.max(this.canvas.parentElement.clientWidth, 200);
-        const height = (this.deepest + 1) * ROW_PX;
+        const width = Math.max(this.canvas.parentElement.clientWidth, 200), nRows = this.deepest + 1;
+        this.rowPx = nRows * TALL_ROW_PX <= this.options.room ? TALL_ROW_PX : ROW_PX;
+        this.canvas.dataset.row = String(this.rowPx);
+        const height = (this.deepest + 1) * this.rowPx;
         sizeCanvas(this.canvas, width, height, ratio);
         this.width = width;
         this.ratio = ratio;
     }
 
     y(depth) {
-        return this.options.up ? (this.deepest - depth) * ROW_PX : depth * ROW_PX;
+        return this.options.up ? (this.deepest - depth) * this.rowPx : depth * this.rowPx;
     }
 
     draw() {
@@ -162,18 +168,18 @@ class Flame {
         const context = this.canvas.getContext('2d');
         context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         context.clearRect(0, 0, this.width, this.canvas.height);
-        context.font = '12px system-ui, sans-serif';
+        context.font = `${this.rowPx > ROW_PX ? 13 : 12}px system-ui, sans-serif`;
         context.textBaseline = 'middle';
         if (!boxes.n || !(boxes.w[0] > 0)) {
             context.fillStyle = options.dark ? '#ccc' : '#333';
-            context.fillText(options.empty, 8, ROW_PX / 2);
+            context.fillText(options.empty, 8, this.rowPx / 2);
             return;
         }
         const {from, scale} = this.view(), labelled = this.paint(context, from, scale);
         context.fillStyle = options.dark ? '#eee' : '#111';
         for (const i of labelled) {
             const left = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] + boxes.w[i] - from) * scale, this.width);
-            context.fillText(fitted(context, this.label(boxes.node[i]), right - left - 8), left + 4, this.y(boxes.depth[i]) + ROW_PX / 2);
+            context.fillText(fitted(context, this.label(boxes.node[i]), right - left - 8), left + 4, this.y(boxes.depth[i]) + this.rowPx / 2);
         }
         if (document.activeElement === this.canvas)
             this.frameSelected(context, from, scale);
@@ -205,9 +211,9 @@ class Flame {
         }
         canvas.getContext('2d').putImageData(image, 0, 0);
         context.imageSmoothingEnabled = false;
-        context.drawImage(canvas, 0, 0, this.width, (deepest + 1) * ROW_PX);
+        context.drawImage(canvas, 0, 0, this.width, (deepest + 1) * this.rowPx);
         for (let row = 0; row <= deepest; row++)
-            context.clearRect(0, (row + 1) * ROW_PX - 1, this.width, 1);
+            context.clearRect(0, (row + 1) * this.rowPx - 1, this.width, 1);
         return labelled;
     }
 
@@ -228,7 +234,7 @@ class Flame {
         context.strokeStyle = context.fillStyle;
         context.lineWidth = 2;
         if (left < this.width && right > 0)
-            context.strokeRect(left + 1, this.y(boxes.depth[i]) + 1, Math.max(right - left - 2.5, 1), ROW_PX - 3);
+            context.strokeRect(left + 1, this.y(boxes.depth[i]) + 1, Math.max(right - left - 2.5, 1), this.rowPx - 3);
     }
 
     boxColour(i) {
@@ -236,8 +242,28 @@ class Flame {
         return this.matching && node && !this.matching[this.tree.frame[node]] ? (this.options.dark ? '#33333a' : '#e8e8e8') : this.colour(node);
     }
 
+    /* The name; with the line, if boxes are lines; and of a box beside another one of the same name, how they differ. */
     label(node) {
-        return this.frames[this.tree.frame[node]].name;
+        const frame = this.frames[this.tree.frame[node]];
+        if (this.options.lines)
+            return frame.line ? `${frame.name}:${frame.line}` : frame.name;
+        if (!node || folds.nNamed(frame.name) < 2 || !this.hasTwin(node, frame))
+            return frame.name;
+        return `${frame.name} (${baseName(frame.file || frame.library) || 'no file'})`;
+    }
+
+    /* Whether the same caller has another box of that name. */
+    hasTwin(node, frame) {
+        const {boxes} = this, parent = this.boxOf[this.tree.parent[node]];
+        for (let i = parent + 1; i < boxes.end[parent]; i = boxes.end[i])
+            if (boxes.node[i] !== node && this.frames[this.tree.frame[boxes.node[i]]].name === frame.name)
+                return true;
+        return false;
+    }
+
+    /* What tells a box from its siblings in a link. */
+    keyOf(frame) {
+        return this.options.lines ? `${frame.name}:${frame.line}` : frame.name;
     }
 
     colour(node) {
@@ -332,7 +358,7 @@ class Flame {
         const place = this.canvas.getBoundingClientRect();
         const {from, scale} = this.view();
         const x = (Math.floor((event.clientX - place.left) * this.ratio) + 0.5) / this.ratio / scale + from; /* the middle of the pixel */
-        const row = Math.floor((event.clientY - place.top) / ROW_PX);
+        const row = Math.floor((event.clientY - place.top) / this.rowPx);
         const depth = this.options.up ? this.deepest - row : row;
         for (let i = 0; i < boxes.n;) {
             if (x < boxes.x[i] || x >= boxes.x[i] + boxes.w[i])
@@ -371,7 +397,7 @@ class Flame {
     placeOf(box) {
         const {from, scale} = this.view(), place = this.canvas.getBoundingClientRect();
         const x = Math.min(Math.max((this.boxes.x[box] - from) * scale, 0), this.width - 20);
-        return {clientX: place.left + x, clientY: place.top + this.y(this.boxes.depth[box]) + ROW_PX, byKey: true};
+        return {clientX: place.left + x, clientY: place.top + this.y(this.boxes.depth[box]) + this.rowPx, byKey: true};
     }
 
     key(event) {
@@ -408,12 +434,13 @@ class Flame {
 
 /* The part of a text that fits, by the mean width of a character, since measuring each text would be slow. */
 function fitted(context, text, width) {
-    let whole = fitted.widths.get(text);
+    const key = `${context.font.slice(0, 2)}${text}`;
+    let whole = fitted.widths.get(key);
     if (whole === undefined) {
         if (fitted.widths.size > 50000)
             fitted.widths.clear();
         whole = context.measureText(text).width;
-        fitted.widths.set(text, whole);
+        fitted.widths.set(key, whole);
     }
     if (whole <= width)
         return text;

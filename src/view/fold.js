@@ -84,7 +84,7 @@ class Fold {
     }
 
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, filter, extra}. mode: `sum` of the range, `level`
+     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, lines, filter, extra}. mode: `sum` of the range, `level`
      * at its end, or `retained`, the growth of a level within it. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
@@ -172,8 +172,84 @@ class Fold {
             tree.freed = clipNegative(tree.self);
         if (query.filter)
             keepMatching(tree, this.matches(query.filter));
-        const brief = query.brief ? this.brief() : null;
-        return brief && brief.any ? shortened(tree, brief) : sumUp(tree);
+        const shape = this.shape(query);
+        return sumUp(shape ? reshaped(tree, shape) : tree);
+    }
+
+    /* By frame number, the first frame of the same function: without query.lines, calls from other lines of a function are the same box. */
+    functions() {
+        const {items} = this.model.frames, {cache} = this;
+        if (cache.functions?.length !== items.length) {
+            const first = new Map(), keyOf = f => `${f.name}\0${f.file}\0${f.library}`;
+            for (let i = items.length - 1; i >= 0; i--)
+                first.set(keyOf(items[i]), i);
+            cache.functions = Int32Array.from(items.map(f => first.get(keyOf(f))));
+            cache.hasLines = first.size < items.length;
+            cache.lines = new Map(); /* by such a frame, the lines of its function */
+            cache.names = new Map(); /* by name, how many functions have it */
+            items.forEach((f, i) => {
+                const at = cache.functions[i];
+                if (at === i)
+                    cache.names.set(f.name, (cache.names.get(f.name) || 0) + 1);
+                cache.lines.set(at, (cache.lines.get(at) || new Set()).add(f.line));
+            });
+        }
+        return cache.functions;
+    }
+
+    /* How many functions have this name. */
+    nNamed(name) {
+        this.functions();
+        return this.cache.names.get(name) || 0;
+    }
+
+    /* The lines of a function that stacks have, in order. frame: a number. */
+    linesOf(frame) {
+        const first = this.functions()[frame];
+        return [...this.cache.lines.get(first)].filter(line => line).sort((a, b) => a - b);
+    }
+
+    get hasLines() {
+        this.functions();
+        return this.cache.hasLines;
+    }
+
+    /*
+     * The tree of short stacks (brief) of functions, or with query.lines of lines: {n, parent, frame, to: by node of the model, its node there}. Native
+     * frames below which no frame of the runtime follows stay, so each node has one place for stacks that end there, and one for stacks that go
+     * on. It depends on the stacks only, so a range that moves costs no more than sums. Null: that is the model's tree.
+     */
+    shape(query) {
+        const {model, cache} = this, brief = query.brief && this.brief().any ? this.brief() : null, byFunction = !query.lines && this.hasLines;
+        if (!brief && !byFunction)
+            return null;
+        const key = `${brief ? 'brief' : ''} ${byFunction}`;
+        if (cache.shapesN !== model.nNodes)
+            [cache.shapesN, cache.shapes] = [model.nNodes, new Map()];
+        if (!cache.shapes.has(key))
+            cache.shapes.set(key, this.makeShape(brief, byFunction ? this.functions() : null));
+        return cache.shapes.get(key);
+    }
+
+    makeShape(brief, functions) {
+        const {model} = this, n = model.nNodes, parents = model.parent.data, frames = model.frame.data;
+        const parent = new Column(Int32Array), frame = new Column(Int32Array), nodes = new Map(), to = new Int32Array(n), goesOn = brief ? new Int32Array(n) : to;
+        parent.push(-1);
+        frame.push(0);
+        for (let i = 1; i < n; i++) {
+            const up = parents[i], f = functions ? functions[frames[i]] : frames[i];
+            const below = !brief ? to[up] : brief.skipped[i] ? to[up] : brief.begins[i] ? 0 : goesOn[up], key = below * 4194304 + f;
+            let node = nodes.get(key);
+            if (node === undefined) {
+                nodes.set(key, node = parent.n);
+                parent.push(below);
+                frame.push(f);
+            }
+            to[i] = node;
+            if (brief)
+                goesOn[i] = brief.skipped[i] ? goesOn[up] : node;
+        }
+        return {n: parent.n, parent: parent.data.subarray(0, parent.n), frame: frame.data.subarray(0, parent.n), to};
     }
 
     /* By frame number: whether it matches. search: an object with test(frame). */
@@ -315,21 +391,21 @@ function clipNegative(self) {
     return sum;
 }
 
-/*
- * The tree of short stacks (Fold.brief). Native frames below which no frame of the runtime follows stay, so each node has one place for
- * stacks that end there, and one for stacks that go on.
- */
-function shortened(tree, {skipped, begins}) {
-    const builder = new TreeBuilder(tree);
-    const ends = new Int32Array(tree.n), goesOn = new Int32Array(tree.n);
-    for (let i = 1; i < tree.n; i++) {
-        const parent = tree.parent[i];
-        ends[i] = builder.child(skipped[i] ? ends[parent] : begins[i] ? 0 : goesOn[parent], tree.frame[i]);
-        goesOn[i] = skipped[i] ? goesOn[parent] : ends[i];
-    }
-    for (let i = 0; i < tree.n; i++)
-        builder.add(ends[i], i);
-    return builder.finish();
+/* The values of the model's tree in a tree of another shape (Fold.shape). */
+function reshaped(tree, {n, parent, frame, to}) {
+    const moved = values => {
+        const sums = new Float64Array(n);
+        for (let i = 0; i < tree.n; i++)
+            if (values[i])
+                sums[to[i]] += values[i];
+        return sums;
+    };
+    const shaped = {n, parent, frame, self: moved(tree.self), freed: tree.freed};
+    if (tree.selfB)
+        shaped.selfB = moved(tree.selfB);
+    if (tree.extra)
+        shaped.extra = tree.extra.map(moved);
+    return shaped;
 }
 
 /* Leaves only stacks that have a frame of `matching`. */

@@ -14,16 +14,18 @@ function isPassing(name) {
     return PASSING_WHOLE.has(name) || PASSING_GLOBS.test(name);
 }
 
-const LIBRARY = new RegExp('^(?:' + '@LIBRARY@'.split('|').map(p => p.replace(/[^\w]/g, '\\$&')).join('|') + ')'); /* of src/tool/query/passing.c */
+const RULES = JSON.parse('@RULES@'); /* the lists of src/tool/query/library.c */
+const begins = (text, list) => RULES[list].some(prefix => text.startsWith(prefix));
+const contains = (text, list) => RULES[list].some(part => text.includes(part));
 
 /* A function of a language's own library: std::, core::, importlib. */
 function isLibrary(name, file) {
-    return LIBRARY.test(name) || file.startsWith('<frozen importlib');
+    return begins(name, 'library_prefixes') || begins(file, 'frozen_prefixes');
 }
 
 /* Native code of a runtime whose own functions are named. */
 function isInterpreter(frame) {
-    return /^(lib)?(python|lua)/.test(baseName(frame.library));
+    return begins(baseName(frame.library), 'interpreter_prefixes');
 }
 
 /* A place in a file without symbols: libc.so.6+0x12ab. */
@@ -34,10 +36,10 @@ function isPlace(name) {
 /* No code of the user: of the system's libraries, or a library's source that was inlined. library: a path. */
 function isForeign(library, file) {
     const isRuntime = library === '[anon]' && file !== '';
-    const isOfSystem = path => /^(\/lib\/|\/lib64\/|\/usr\/lib\/|\/usr\/lib64\/|\/usr\/libexec\/|<frozen|\[vdso\])|\/site-packages\/|\/lib\/python3/.test(path);
+    const isOfSystem = path => begins(path, 'system_prefixes') || contains(path, 'system_parts');
     const slash = library.lastIndexOf('/'), isLibrary = slash < 0 || library.includes('.so', slash) || library.startsWith('/ld-', slash);
     return (isRuntime ? isOfSystem(file) : isOfSystem(library) && isLibrary) || library === '' || (library[0] === '[' && !isRuntime) ||
-        /^(\/usr\/include\/|\/usr\/lib\/gcc\/)|\/include\/c\+\+\//.test(file);
+        begins(file, 'source_prefixes') || contains(file, 'source_parts');
 }
 
 /* Characters of "operator<<", "operator()" and so on at a place that look like brackets and are none; 0: no operator. */

@@ -5,7 +5,7 @@
 function listen() {
     const on = (id, event, act) => byId(id).addEventListener(event, act);
     const toggle = (id, key) => on(id, 'click', () => set({[key]: !state[key]}));
-    for (const [id, key] of [['only', 'only'], ['fold', 'fold'], ['invert', 'invert'], ['order', 'heavy'], ['up', 'up'], ['idle', 'idle'], ['even', 'even']])
+    for (const [id, key] of [['only', 'only'], ['fold', 'fold'], ['invert', 'invert'], ['order', 'heavy'], ['up', 'up'], ['lines', 'lines'], ['idle', 'idle'], ['even', 'even']])
         toggle(id, key);
     for (const id of ['type', 'mode', 'by', 'charted', 'layers'])
         on(id, 'change', event => set({[id]: event.target.value}));
@@ -14,6 +14,7 @@ function listen() {
     on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
     const help = () => byId('keys').setAttribute('aria-expanded', String(!(byId('help').hidden = !byId('help').hidden)));
     on('keys', 'click', help);
+    on('sandwich', 'click', () => set({focus: state.focus ? '' : filling(), zoom: ''}));
     on('whole', 'click', () => setRange(-Infinity, Infinity));
     on('peak', 'click', () => {
         const kind = kindNow();

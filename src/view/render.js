@@ -3,7 +3,7 @@
  * render.js - draws the page from its state: controls, chart, and the one view that is open.
  */
 const flame = new Flame(byId('flame'), {onPick: node => { set({zoom: flame.zoomText()}, false); crumbs(node); }, onHover: tip});
-const callers = new Flame(byId('callers'), {onPick: () => {}, onHover: (node, event) => tip(node, event, callers)});
+const callers = new Flame(byId('callers'), {onPick: node => crumbs(node, callers), onHover: (node, event) => tip(node, event, callers)});
 const chart = new Chart(byId('chart'), {onRange: (from, to) => setRange(from, to), onHover: chartTip});
 const heat = new Heat(byId('heat'), {onRange: (from, to) => setRange(from, to), onHover: heatTip});
 const table = new Table(byId('table'), pickRow, order => set({sort: order}, false));
@@ -37,7 +37,7 @@ function setKind(kind, changes = {}) {
     const isWhole = state.from === -Infinity && (state.to === Infinity || state.to === peakShown);
     if (peakShown !== null && isWhole)
         state.to = kind === 'heap' ? peakShown : Infinity;
-    set({kind, type: '', charted: '', layers: '', lens: '', zoom: '', ...changes});
+    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', ...changes});
 }
 
 function setView(view) {
@@ -115,9 +115,13 @@ function controls(kind) {
                         ['pprof', 'this range as pprof'], ['folded', 'folded stacks']], '');
     for (const control of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-views]')))
         control.hidden = !control.dataset.views.split(' ').includes(state.view);
-    const pressed = {only: state.only, fold: state.fold, invert: state.invert, order: state.heavy, up: state.up, idle: state.idle, even: state.even, compare: Boolean(state.a)};
+    const pressed = {only: state.only, fold: state.fold, invert: state.invert, order: state.heavy, lines: state.lines, sandwich: Boolean(state.focus), idle: state.idle, even: state.even, compare: Boolean(state.a)};
     for (const [id, on] of Object.entries(pressed))
         byId(id).setAttribute('aria-pressed', String(on));
+    byId('up').textContent = state.up ? 'flame' : 'icicle';
+    byId('up').hidden ||= Boolean(state.focus);
+    byId('invert').hidden ||= Boolean(state.focus);
+    byId('lines').hidden ||= !folds.hasLines;
     byId('even').hidden = !state.a || modeNow() === 'level';
     byId('idle').hidden = byId('idle').hidden || (state.kind !== 'block' && state.view !== 'locks');
     byId('peak').hidden = state.kind !== 'heap';
@@ -177,10 +181,11 @@ function drawChart(kind) {
         [...resident.parts].filter(([, values]) => values.some(v => v > 0)).forEach(([part, values], i, all) =>
             layers.push({name: part, values, colour: part === FILES_PART ? layerColour(0, 1) : layerColour(i, all.length + 1)}));
     else {
-        const {names, values, isScale} = layersNow(kind, type);
+        const {names, values, isScale, nMore} = layersNow(kind, type);
         names.forEach((label, i) => {
             if (i + 1 < names.length || values[i].some(v => v > 0))
-                layers.push({name: label, colour: isScale && i < AGES.length ? scaleColour(i) : layerColour(i, names.length), values: values[i]});
+                layers.push({name: label, colour: isScale && i < AGES.length ? scaleColour(i) : layerColour(i, names.length), values: values[i],
+                             ...(i + 1 === names.length && nMore > 0 ? {choose: () => set({opened: state.opened + LAYERS_SHOWN}), title: `shows more of it: ${nMore} parts`} : {})});
         });
     }
     if (resident) {
@@ -216,7 +221,7 @@ function fillLegend(id, items, words = '') {
     byId(id).replaceChildren(words, ...items.map(item => {
         const swatch = element('i');
         swatch.style.background = item.colour;
-        return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose, class: item.isOff ? 'off' : ''} : {}, swatch, item.name);
+        return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose, title: item.title, class: item.isOff ? 'off' : ''} : {}, swatch, item.name);
     }));
 }
 

@@ -60,9 +60,9 @@ function flameSvg(flames) {
             const value = tree.totalB ? `A ${formatValue(tree.total[node], f.unit)}, B ${formatValue(tree.totalB[node], f.unit)}` : formatValue(tree.total[node], f.unit);
             const shown = escape(name.slice(0, Math.floor((right - x - 8) / 6.5)));
             parts.push(`<g><title>${escape(name)}\n${value}</title><rect x="${x.toFixed(1)}" y="${y}" width="${(right - x - 0.5).toFixed(1)}" height="${
-                ROW_PX - 1}" fill="${of.colour(node)}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + 13}">${shown}</text>` : ''}</g>`);
+                of.rowPx - 1}" fill="${of.colour(node)}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + 13}">${shown}</text>` : ''}</g>`);
         }
-        top += (deepest + 1) * ROW_PX;
+        top += (deepest + 1) * of.rowPx;
     }
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}" font-family="sans-serif" font-size="12" fill="${
         dark ? '#eee' : '#111'}"><rect width="100%" height="100%" fill="${PAPER[dark]}"/>${parts.join('')}</svg>\n`;

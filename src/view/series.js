@@ -48,7 +48,7 @@ function layersBy(kind) {
 /* {names, values: by layer and tick}; the last layer is the rest. */
 function layersNow(kind, type) {
     const by = layersBy(kind), isOfTwo = state.a && state.a.process !== state.process;
-    const key = JSON.stringify([kind.name, type, model.version, state.process, withoutNow(kind.name), labelsNow(), by, isOfTwo && state.a.process]);
+    const key = JSON.stringify([kind.name, type, model.version, state.process, withoutNow(kind.name), labelsNow(), by, state.opened, isOfTwo && state.a.process]);
     if (layersNow.key !== key) {
         layersNow.key = key;
         layersNow.found = isOfTwo ? twoSides(kind, type) : by === 'branch' ? branches(kind, type) : groups(kind, type, by);
@@ -105,7 +105,11 @@ function branches(kind, type) {
         stem = found[0];
         found = next;
     }
-    const shown = ownParts(found, total, callees).slice(0, LAYERS_SHOWN), rest = shown.length;
+    const parts = ownParts(found, total, callees), share = nodes => nodes.reduce((sum, at) => sum + total[at], 0);
+    let n = LAYERS_SHOWN;
+    while (n < LAYERS_MOST && parts.length > n && share(parts.slice(n)) > total[parts[0]]) /* the rest is not the largest layer */
+        n++;
+    const shown = parts.slice(0, n + state.opened), rest = shown.length;
     const of = new Int32Array(model.nNodes).fill(rest);
     for (let i = stem + 1; i < model.nNodes; i++) {
         const at = shown.indexOf(i);
@@ -113,7 +117,7 @@ function branches(kind, type) {
     }
     const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]));
     const programs = programsOf(kind, of, shown.length);
-    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
+    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], nMore: parts.length - rest, values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
 }
 
 /*
@@ -172,10 +176,10 @@ function groups(kind, type, by) {
     const size = new Map();
     sizes(kind, type, column, groupOf.length).forEach((n, i) => { if (n > 0) size.set(groupOf[i], (size.get(groupOf[i]) || 0) + n); });
     const isAge = key === 'age' && [...size.keys()].every(v => v === null || AGES.includes(v));
-    const shown = isAge ? AGES : [...size.keys()].sort((x, y) => size.get(y) - size.get(x)).slice(0, LAYERS_SHOWN);
+    const shown = isAge ? AGES : [...size.keys()].sort((x, y) => size.get(y) - size.get(x)).slice(0, LAYERS_SHOWN + state.opened);
     const of = groupOf.map(g => (shown.includes(g) ? shown.indexOf(g) : shown.length));
     const names = [...shown.map(g => (isProcess ? processName(model.processes.items[g]) : g ?? `(no ${key})`)), 'rest'];
-    return {names, isScale: isAge, values: perTick(kind, type, {by: column, of}, names.length)};
+    return {names, isScale: isAge, nMore: isAge ? 0 : size.size - shown.length, values: perTick(kind, type, {by: column, of}, names.length)};
 }
 
 /* The frames' names; where one name occurs twice, with the line. */
@@ -190,7 +194,8 @@ const LAYER_COLOURS = [[41, 95, 61, 46], [202, 70, 62, 50], [164, 60, 40, 32], [
 /* Of the last of n layers, the rest: grey. */
 function layerColour(i, n) {
     const [hue, saturation, light, dark] = i < n - 1 ? LAYER_COLOURS[i % LAYER_COLOURS.length] : [0, 0, 62, 45];
-    return `hsl(${hue},${saturation}%,${isDark() ? dark : light}%)`;
+    const turn = i < n - 1 ? Math.floor(i / LAYER_COLOURS.length) : 0; /* the same hues again are paler */
+    return `hsl(${hue},${Math.round(saturation / (1 + turn))}%,${Math.min((isDark() ? dark : light) + 12 * turn, 90)}%)`;
 }
 
 const FILES_PART = 'pages of files, shared memory', REST_PART = 'not explained';

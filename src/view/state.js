@@ -11,14 +11,14 @@ const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 /* Functions that have whole programs below them. */
 const STARTS = new Set(['main', '<module>', 'start_thread', '__clone3', '__libc_start_call_main', '_start']);
-const LAYERS_SHOWN = 6;
+const LAYERS_SHOWN = 6, LAYERS_MOST = 24;
 const STEM_SHARE = 0.8; /* of the total: a branch with more is part of the stem, and its branches are shown instead */
 const HEAP_DEFAULT = 'inuse_space';
 
 const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
-               invert: false, heavy: true, up: false, idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
+               invert: false, heavy: true, up: false, lines: false, opened: 0, idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
 const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
 let live = null;
@@ -26,7 +26,7 @@ let live = null;
 /* ---- state and its link ---- */
 
 const SHORT = {kind: 'k', type: 't', mode: 'm', view: 'v', search: 'q', only: 'o', fold: 'f', invert: 'i', heavy: 'h', up: 'u', idle: 'x',
-               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y'};
+               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y', lines: 'e', opened: 'rest'};
 
 function stateToFragment() {
     const parts = new URLSearchParams();
@@ -89,7 +89,7 @@ function modeNow() {
 /* range: {from, to, process}. */
 function queryNow(range = state) {
     return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: range.process,
-            fold: state.fold, brief: state.fold, passes: passesNow(), filter: filterNow()};
+            fold: state.fold, brief: state.fold, lines: state.view === 'table' ? state.by === 'line' : state.lines, passes: passesNow(), filter: filterNow()};
 }
 
 /* Of a table, what its own rows cannot be searched for. */

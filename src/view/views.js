@@ -6,7 +6,8 @@ function drawFlame() {
     const frames = model.frames.items;
     let tree = treeNow();
     const lens = lensNow();
-    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, dark: isDark(), lens, empty: emptyWords()};
+    const room = (window.innerHeight - document.querySelector('nav').offsetHeight - 60) / (state.focus ? 2 : 1);
+    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, lines: state.lines, room, dark: isDark(), lens, empty: emptyWords()};
     const box = byId('callersBox');
     box.hidden = !state.focus;
     flame.unit = unitNow();
@@ -75,10 +76,17 @@ function matchedValue(tree, matching) {
     return sum;
 }
 
-/* A node, what can be done with it, and its callers. */
-function crumbs(node) {
-    const {tree, frames} = flame;
-    const unit = flame.unit;
+/* The function between callers and callees: of the chosen box, the one that is searched for by its whole name, or the one with the most. */
+function filling() {
+    const {tree, frames} = flame, search = searchNow(), names = search ? new Set(frames.filter(search.test).map(f => f.name)) : new Set();
+    if (flame.zoom)
+        return frames[tree.frame[flame.zoom]].name;
+    return names.size === 1 ? [...names][0] : folds.table(treeNow(), 'function').reduce((most, row) => (row.flat + row.flatB > most.flat + most.flatB ? row : most), {name: '', flat: 0, flatB: 0}).name;
+}
+
+/* A node, what can be done with it, and its callers; of the graph of callers, its callees down to the chosen function. */
+function crumbs(node, of = flame) {
+    const {tree, frames, unit} = of;
     const path = [];
     for (let i = node; i > 0; i = tree.parent[i])
         path.push(frames[tree.frame[i]].name);
@@ -91,11 +99,12 @@ function crumbs(node) {
     if (state.focus)
         children.push('  ', element('button', {id: 'unfocus', onclick: () => set({focus: '', zoom: ''})}, 'all stacks'));
     if (node)
-        children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: path[0], zoom: ''}), title: 'its callers above, its callees below'}, 'focus'),
-                      '  ', element('button', {id: 'unzoom', onclick: () => { flame.reset(); flame.onPick(0); }, title: 'Escape'}, 'whole width'), `  ${path.join(' ‹ ')}`);
+        children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: path[0], zoom: ''}), title: 'its callers above, its callees below'}, 'sandwich'),
+                      '  ', element('button', {id: 'unzoom', onclick: () => { of.reset(); of.onPick(0); }, title: 'Escape'}, 'whole width'), `  ${path.join(of === flame ? ' ‹ ' : ' › ')}`);
     refill(byId('crumbs'), ...children);
     byId('crumbs').title = path.join('\n');
-    drawPairs(path.slice().reverse());
+    if (of === flame)
+        drawPairs(path.slice().reverse());
 }
 
 function tip(node, event, of = flame) {
@@ -103,9 +112,9 @@ function tip(node, event, of = flame) {
         return void showTip([], event);
     const {tree, frames} = of;
     const frame = frames[tree.frame[node]];
-    const lines = [frame.name];
+    const lines = [frame.name], at = state.lines ? [frame.line].filter(line => line) : folds.linesOf(tree.frame[node]);
     if (frame.file)
-        lines.push(`${frame.file}${frame.line ? `:${frame.line}` : ''}`);
+        lines.push(`${frame.file}${at.length === 1 ? `:${at[0]}` : at.length ? `, lines ${at.slice(0, 6).join(', ')}${at.length > 6 ? ', …' : ''}` : ''}`);
     if (frame.library)
         lines.push(frame.library);
     if (tree.totalB)

@@ -17,8 +17,13 @@ os.environ['NO_COLOR'] = '1'  # tests compare texts
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that was named by a language's runtime. comment: a text or a list of texts."""
-    strings, functions, frames, out = {'': 0}, {}, {}, b''
+    NAME@FILE is a frame that was named by a language's runtime; NAME!FILE#LINE is one of native code. comment: a text or a list of texts."""
+    strings, functions, frames, native, out = {'': 0}, {}, {}, set(), b''
+
+    def with_line(name):
+        found = re.fullmatch(r'([^!]+![^#]+)#(\d+)', name)
+        native.update([found[1]] if found else [])
+        return (found[1], int(found[2])) if found else (name, 0)
 
     def string(text):
         return strings.setdefault(text, len(strings))
@@ -34,11 +39,11 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
                         for k, v in (labels[0] if labels else {}).items())
         out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
     for i, frame in enumerate(frames, 1):
-        lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
+        lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f)) + number(2, line)) for f, line in map(with_line, frame))
         of_runtime = not isinstance(frame, int) and '@' in frame[0]
         out += chunk(4, number(1, i) + number(2, 2 if of_runtime else 1) + number(3, frame if isinstance(frame, int) else 0x400000 + i) + lines)
     for i, function in enumerate(functions, 1):
-        name, _, file = function.partition('@')
+        name, _, file = function.partition('!' if function in native else '@')
         out += chunk(5, number(1, i) + number(2, string(name)) + (number(4, string(file)) if file else b''))
     out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
     if any('@' in f for f in functions):

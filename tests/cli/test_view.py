@@ -278,7 +278,7 @@ class View(Case):
         self.view(self.dir.name)
         self.assertEqual(re.findall(rb'(?:src|href)="?(?:https?:)?//', self.html), [])
         self.assertIn(b"default-src 'none'", self.html)
-        self.assertLess(len(self.html), 150000)
+        self.assertLess(len(self.html), 200000)
 
 
 if __name__ == '__main__':

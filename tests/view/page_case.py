@@ -94,5 +94,5 @@ class PageCase(Case):
         path = self.browser.wait(lambda: [p for p in glob.glob(f'{self.downloads}/{pattern}') if os.path.getsize(p)])[0]
         with open(path, 'rb') as f:
             data = f.read()
-        self.addCleanup(os.unlink, path)
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
         return path, data

@@ -221,7 +221,7 @@ class Page(PageCase):
     def test_controls_that_do_nothing_in_a_view_are_not_shown(self):
         self.show(self.server())
         seen = 'return [...document.querySelectorAll("nav [data-views]")].filter(e => e.offsetParent).map(e => (e.id || e.querySelector("select").id))'
-        for view, controls in (('flame', {'type', 'mode', 'search', 'only', 'fold', 'invert', 'order', 'up', 'save'}),
+        for view, controls in (('flame', {'type', 'mode', 'search', 'only', 'fold', 'invert', 'order', 'up', 'sandwich', 'save'}),
                                ('table', {'type', 'mode', 'by', 'search', 'only', 'fold', 'save'}), ('leaks', {'search'}), ('info', set())):
             self.browser.click(f'[data-value={view}]')
             self.assertEqual(set(self.browser.js(seen)), controls, view)

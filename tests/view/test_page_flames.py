@@ -32,7 +32,7 @@ class Flames(PageCase):
         self.assertEqual(self.box_at(width - 5, 63)[0], 'list_append')
         self.assertEqual(self.box_at(5, 63)[-2].split(' kB')[1].strip(), f'{100 * 10000 / 16900:.1f} %')
         self.browser.click('#up')
-        height = self.browser.js('return document.getElementById("flame").clientHeight')
+        height = self.browser.js('const e = document.getElementById("flame"); return e.clientHeight * 18 / e.dataset.row')
         self.assertEqual(self.box_at(5, height - 9)[0], 'all')
         self.browser.click('#up')
         self.browser.click('#order')

@@ -56,38 +56,12 @@ static bool is_passing(struct dp_query_naming_frames *f, uint32_t name)
     return *known == 2;
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
-/* Whether the path belongs to a library of the system. */
-static bool is_system_path(const char *path)
-{
-    return begins(path, "/lib/") || begins(path, "/lib64/") || begins(path, "/usr/lib/") ||
-           begins(path, "/usr/lib64/") || begins(path, "/usr/libexec/") || begins(path, "<frozen") ||
-           begins(path, "[vdso]") || strstr(path, "/site-packages/") || strstr(path, "/lib/python3");
-}
-
 /* Whether the file of a mapping belongs to a library of the system; programs may lie there as well (postgres, cc1plus).
  */
 static bool is_system_object(const char *object)
 {
     const char *slash = strrchr(object, '/');
-    return is_system_path(object) && (!slash || strstr(slash, ".so") || !strncmp(slash, "/ld-", 4));
-}
-
-/* Whether this is the source of a library function that was inlined into the program or instantiated there. */
-static bool is_library_source(const char *file)
-{
-    return begins(file, "/usr/include/") || begins(file, "/usr/lib/gcc/") || strstr(file, "/include/c++/");
-}
-
-/* Whether the file is the executable or the library of a runtime whose own functions (Python's, Lua's) are named. */
-static bool is_interpreter(const char *library)
-{
-    return begins(library, "python") || begins(library, "libpython") || begins(library, "lua") ||
-           begins(library, "liblua");
+    return dp_query_naming_is_system_path(object) && (!slash || strstr(slash, ".so") || !strncmp(slash, "/ld-", 4));
 }
 
 static const char *mapping_file(const struct dp_model *m, const struct dp_model_location *l)
@@ -122,9 +96,9 @@ static int push(struct dp_query_naming_frames *f, const struct dp_model_location
         .line = line,
         .is_unnamed = dp_model_is_place(name),
         .is_runtime = is_runtime,
-        .is_interpreter = !is_runtime && is_interpreter(slash && slash[1] ? slash + 1 : object),
-        .is_foreign = (is_runtime ? is_system_path(file) : is_system_object(object)) || !*object ||
-                      (*object == '[' && !is_runtime) || (file && is_library_source(file)),
+        .is_interpreter = !is_runtime && dp_query_naming_is_interpreter(slash && slash[1] ? slash + 1 : object),
+        .is_foreign = (is_runtime ? dp_query_naming_is_system_path(file) : is_system_object(object)) || !*object ||
+                      (*object == '[' && !is_runtime) || (file && dp_query_naming_is_library_source(file)),
     };
     struct dp_query_naming_frame *to = dp_vec_push(&f->at);
     if (!to || shorter == DP_STRINGS_NONE || frame.name == DP_STRINGS_NONE || frame.file == DP_STRINGS_NONE ||

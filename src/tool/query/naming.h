@@ -17,6 +17,13 @@ bool dp_query_naming_is_locking(const char *name);
  * the functions of their own that call them and are called by them.
  */
 bool dp_query_naming_is_library(const char *name, const char *file);
+/* A path below the directories of the system's libraries, or of a language's packages. */
+bool dp_query_naming_is_system_path(const char *path);
+/* The source of a library function that was inlined into the program or instantiated there. */
+bool dp_query_naming_is_library_source(const char *file);
+/* The executable or the library of a runtime whose own functions (Python's, Lua's) are named. library: without its
+ * path. */
+bool dp_query_naming_is_interpreter(const char *library);
 
 /*
  * Shortens in place: no parameters, no return type, no template arguments beyond the first level, no default

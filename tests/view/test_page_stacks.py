@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Stacks in the page: by function or by line, callers and callees, the height of rows, and the rest of a chart.
+
+    test_page_stacks.py DELTAPROF
+"""
+import os
+import unittest
+
+from page_case import PageCase
+
+
+class Stacks(PageCase):
+    def lines(self):
+        """main calls parse from two lines, which allocates in two lines; and another function of the same name."""
+        rows = [(['parse!src/parse.c#10', 'main!src/main.c#5'], [1, 400, 1, 400]), (['parse!src/parse.c#20', 'main!src/main.c#5'], [1, 200, 1, 200]),
+                (['parse!src/parse.c#20', 'main!src/main.c#6'], [1, 100, 1, 100]), (['parse!src/json.c#7', 'main!src/main.c#6'], [1, 50, 1, 50])]
+        self.file('p/server.7.0001.heap.pb.gz', rows)
+        return os.path.join(self.dir.name, 'p')
+
+    def labels(self):
+        """The texts of the boxes of the saved picture, in the order of drawing."""
+        path, svg = self.saved('svg', '*.svg')
+        os.unlink(path)
+        return [part.split(b'\n')[0].decode() for part in svg.split(b'<title>')[1:]]
+
+    def test_a_box_is_a_function_or_a_line_and_boxes_of_one_name_say_how_they_differ(self):
+        self.show(self.lines())
+        self.assertEqual(self.labels(), ['all', 'main', 'parse (parse.c)', 'parse (json.c)'])
+        self.assertIn('src/parse.c, lines 10, 20', self.box_at(5, 45))
+        self.browser.click('#lines')
+        self.assertEqual(self.labels(), ['all', 'main:5', 'parse:10', 'parse:20', 'main:6', 'parse:20', 'parse:7'])
+        self.assertIn('src/parse.c:10', self.box_at(5, 45))
+        self.browser.pointer('#flame', (5, 45), (5, 45), button=True)
+        self.assertEqual(self.shown(), [400])
+        self.show(self.lines(), fragment=self.browser.js('return location.hash'))
+        self.assertEqual(self.shown(), [400], 'the link has the line')
+        self.browser.click('#unzoom')
+        self.browser.click('[data-value=table]')
+        self.browser.choose('#by', 'line')
+        self.assertEqual(self.flat_and_cum(), {'parse src/parse.c:10': [400, 400], 'parse src/parse.c:20': [300, 300], 'parse src/json.c:7': [50, 50],
+                                               'main src/main.c:5': [0, 600], 'main src/main.c:6': [0, 150]})
+        self.browser.choose('#by', 'function')
+        self.assertEqual(self.flat_and_cum(), self.top(self.lines())[1])
+
+    def test_lines_are_offered_only_where_they_tell_something(self):
+        self.show(self.server())
+        self.assertTrue(self.browser.js('return document.getElementById("lines").hidden'))
+
+    def test_callers_stand_above_and_callees_below_the_function_that_was_searched_for(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        self.browser.click('#sandwich')  # the one with the most
+        self.assertEqual(self.box_at(5, 9)[0], 'cache_fill')
+        self.browser.click('#sandwich')
+        self.browser.keys('#search', '^serve$')
+        self.browser.click('#sandwich')
+        self.assertEqual([self.box_at(5, 9)[0], self.box_at(5, 27)[0], self.box_at(5, 9, '#callers')[0]], ['serve', 'cache_fill', 'main'])
+        self.assertTrue(self.browser.js('return document.getElementById("up").hidden'))
+        self.browser.pointer('#callers', (5, 9), (5, 9), button=True)
+        self.browser.click('#focus')  # the caller is now the function in the middle
+        self.assertEqual(self.box_at(5, 9)[0], 'main')
+        fragment, shown = self.browser.js('return location.hash'), self.shown()
+        self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
+        self.assertEqual([self.box_at(5, 9)[0], self.shown()], ['main', shown])
+        self.browser.click('#sandwich')
+        self.assertTrue(self.browser.js('return document.getElementById("callersBox").hidden'))
+
+    def test_a_graph_of_few_rows_has_taller_ones(self):
+        height = 'return Number(document.getElementById("flame").dataset.row)'
+        self.show(self.server())
+        self.assertEqual(self.browser.js(height), 24)
+        self.show(self.file('deep.pb.gz', [([f'f{i}' for i in range(60)], [1, 1, 1, 1])]))
+        self.assertEqual(self.browser.js(height), 18)
+
+    def test_the_rest_of_a_chart_can_be_opened(self):
+        self.file('p/server.7.0001.heap.pb.gz', [([f'work{i}', f'task{i}', 'main'], [1, 1000 - i, 1, 1000 - i]) for i in range(40)])
+        names = 'return [...document.querySelectorAll("#legend *")].map(e => e.textContent).filter(Boolean)'
+        self.show(os.path.join(self.dir.name, 'p'))
+        self.assertEqual(self.browser.js(names), [*(f'task{i}' for i in range(24)), 'rest'])  # so many until none is smaller
+        self.browser.click('#legend button')
+        self.assertEqual(self.browser.js(names), [*(f'task{i}' for i in range(30)), 'rest'])
+        self.file('q/server.7.0001.heap.pb.gz', [([f'work{i}', f'task{i}', 'main'], [1, 10000 >> i, 1, 10000 >> i]) for i in range(12)])
+        self.show(os.path.join(self.dir.name, 'q'))
+        self.assertEqual(self.browser.js(names), [*(f'task{i}' for i in range(6)), 'rest'])
+        self.browser.click('#legend button')
+        self.assertEqual(self.browser.js(names), [*(f'task{i}' for i in range(12))])
+
+
+if __name__ == '__main__':
+    unittest.main()
