@@ -85,7 +85,7 @@ class Fold {
 
     /*
      * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, lines, filter, extra}. mode: `sum` of the range, `level`
-     * at its end, or `retained`, the growth of a level within it. passes: by label set, whether its rows count; null: all do.
+     * at its end, `retained`, the growth of a level within it, or `kept`, what of that was never given back later. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
         const {model} = this;
@@ -94,7 +94,7 @@ class Fold {
         if (!kind)
             return self;
         const [first, last] = kind.ticksWithin(query.mode === 'level' ? -Infinity : query.from, query.to);
-        self.set(this.sumOfRows(query, kind, ...kind.rowsOfTicks(first, last)));
+        self.set(query.mode === 'kept' ? this.kept(query, kind, first, last) : this.sumOfRows(query, kind, ...kind.rowsOfTicks(first, last)));
         if (!query.fold)
             return self;
         const to = query.own ? this.ownFolded() : this.folded();
@@ -132,6 +132,34 @@ class Fold {
         if (most <= Number.MAX_SAFE_INTEGER)
             cache.sums.set(key, Object.assign(sums, {begin, end}));
         return to;
+    }
+
+    /* By node, by how much a level grew within ticks [first, last), and no later than that shrank again up to the end, or the process's. */
+    kept(query, kind, first, last) {
+        const {model} = this, {passes} = query, members = model.groups.members(query.process), cut = kind.lastBeforeEnd(query.process, members);
+        const level = new Float64Array(model.nNodes), node = kind.node.data, values = kind.values[query.type].data, tick = kind.tick.data, labels = kind.labels.data;
+        const add = (from, to, then) => {
+            const [begin, end] = kind.rowsOfTicks(from, to);
+            for (let i = begin; i < end; i++) {
+                const of = kind.ticks[tick[i]].process;
+                if ((!members || members[of]) && !(cut && tick[i] > cut[of]) && (!passes || passes[labels[i]])) {
+                    level[node[i]] += values[i];
+                    if (then)
+                        then.push(node[i]);
+                }
+            }
+        };
+        add(0, first);
+        const before = level.slice();
+        add(first, last);
+        const least = level.slice();
+        for (let i = last; i < kind.ticks.length; i++) {
+            const touched = [];
+            add(i, i + 1, touched);
+            for (const at of touched)
+                least[at] = Math.min(least[at], level[at]);
+        }
+        return least.map((value, i) => Math.max(value - before[i], 0));
     }
 
     /* By tick, whether its rows count; null: all do. The whole time up to an end is that up to before the exit, as in `top`. */

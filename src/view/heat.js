@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heat.js - the heat map of CPU samples: seconds go across, the milliseconds within a second go down. So what happens
+ * heat.js - the heat map of events, as CPU samples: seconds go across, the milliseconds within a second go down. So what happens
  * once a second, or in bursts of 20 ms, is seen. A block that is dragged over is the range of time of all other views.
  */
-const HEAT_KIND = 'heat map', HEAT_ROWS = 50, HEAT_ROW_PX = 4, HEAT_LEAST_PX = 4;
+const HEAT_KIND = 'events', HEAT_ROWS = 50, HEAT_ROW_PX = 4, HEAT_LEAST_PX = 4;
 
 class Heat {
     /* onRange(from, to): in ms. onHover(null or {ms, value}, event). */

@@ -74,7 +74,7 @@ class Kind {
     }
 
     keepTypes(keeps) {
-        const kept = this.types.map((t, i) => i).filter(i => keeps(this.types[i].type));
+        const kept = this.types.map((t, i) => i).filter(i => keeps(this.types[i].type, this.values[i]));
         Object.assign(this, {types: kept.map(i => this.types[i]), values: kept.map(i => this.values[i]), isLevel: kept.map(i => this.isLevel[i])});
     }
 

@@ -80,7 +80,7 @@ function readPack(bytes, model) {
     if (heat && !heat.ticks.length)
         model.kinds.delete(HEAT_KIND);
     else if (heat)
-        heat.keepTypes(type => type === 'samples' || type === 'cpu');
+        heat.keepTypes((_, values) => values.data.subarray(0, values.n).some(v => v));
     if (wire.small())
         model.leaks = {verdict: string(), needs: string(), ticks: wire.small(), ns: wire.small(), samples: wire.small(),
                        rows: many(() => ({isLeak: wire.small() > 0, bytes: wire.small(), hourly: wire.small(), confidence: wire.small() / 1000, names: many(string)}))};

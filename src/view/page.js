@@ -28,6 +28,7 @@ function listen() {
     });
     on('since', 'click', () => setRange(Number.isFinite(state.to) ? state.to : extent(kindNow())[1], Infinity));
     on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to, process: state.process}}));
+    on('lanesBy', 'change', event => set({lanes: event.target.value}));
     on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });

@@ -37,7 +37,8 @@ function setKind(kind, changes = {}) {
     const isWhole = state.from === -Infinity && (state.to === Infinity || state.to === peakShown);
     if (peakShown !== null && isWhole)
         state.to = kind === 'heap' ? peakShown : Infinity;
-    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', ...changes});
+    const labels = labelsNow().filter(([key]) => folds.labelKeys(model.kinds.get(kind)).includes(key)); /* others would leave nothing */
+    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...changes});
 }
 
 function setView(view) {
@@ -69,7 +70,7 @@ function render() {
         return;
     const offered = typesNow(kind);
     if (!offered.some(t => t.type === state.type))
-        state.type = (offered.find(t => t.type === HEAP_DEFAULT) || offered.find(t => t.type === 'delay') || (lensNow() && offered.find(t => t.type === 'alloc_space')) || offered[offered.length - 1]).type;
+        state.type = (offered.find(t => t.type === HEAP_DEFAULT) || (kind.name !== HEAT_KIND && offered.find(t => t.type === 'delay')) || (lensNow() && offered.find(t => t.type === 'alloc_space')) || offered[offered.length - 1]).type;
     stateToFragment();
     document.documentElement.classList.toggle('dark', isDark());
     drawSentences();
@@ -77,6 +78,7 @@ function render() {
     controls(kind);
     drawChart(kind);
     drawHeat(kind);
+    drawLanes(kind);
     for (const view of Object.keys(VIEWS))
         byId(`${view}View`).hidden = view !== state.view;
     document.documentElement.style.setProperty('--nav', `${document.querySelector('nav').offsetHeight}px`);
@@ -101,7 +103,7 @@ function controls(kind) {
     fillTabs('tabs', views, state.view, setView);
     fillSelect('type', typesNow(kind).map(t => [t.type, t.type]), state.type);
     const isLevel = kind.isLevel[typeIndex()];
-    fillSelect('mode', isLevel ? [['level', 'at the end of the range'], ['retained', 'retained within the range']] :
+    fillSelect('mode', isLevel ? [['level', 'at the end of the range'], ['retained', 'retained within the range'], ['kept', 'of the range, still there at the end']] :
         [['sum', 'the range']], modeNow());
     fillSelect('charted', [...typesNow(kind).map(t => [t.type, kind.isLevel[kind.types.indexOf(t)] ? (t.unit === 'bytes' ? `${t.type} (and RSS)` : t.type) : `${t.type} per second`]),
                            ...(state.kind === 'heap' && residentNow(kind) ? [['rss', 'RSS by part']] : [])], state.charted || state.type);

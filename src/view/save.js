@@ -110,7 +110,7 @@ class WireWriter {
 
 /*
  * The rows of a query as a pprof profile, with all types and labels, and no frame folded: allocations and waits in the range, and what is in
- * use at its end, or for the mode `retained` its growth.
+ * use at its end, or for the modes `retained` and `kept` its growth.
  */
 function encodeRange(model, query) {
     const kind = model.kinds.get(query.kind), frames = model.frames.items, parent = model.parent.data, frame = model.frame.data;
@@ -126,14 +126,14 @@ function encodeRange(model, query) {
         type(1, t.type, t.unit);
     const [first, last] = kind.ticksWithin(query.from, query.to), [begin, end] = kind.rowsOfTicks(first, last), rows = new Map();
     const node = kind.node.data, labels = kind.labels.data, tick = kind.tick.data;
-    const members = model.groups.members(query.process), ofLevel = folds.ticksOf({...query, mode: query.mode === 'retained' ? 'retained' : 'level'});
+    const members = model.groups.members(query.process), isGrowth = query.mode !== 'level' && query.mode !== 'sum', ofLevel = folds.ticksOf({...query, mode: isGrowth ? 'retained' : 'level'});
     for (let i = 0; i < end; i++) {
         if ((members && !members[kind.ticks[tick[i]].process]) || (query.passes && !query.passes[labels[i]]) || (matching && !matching[node[i]]))
             continue;
         const key = labels[i] * 4294967296 + node[i];
         const row = rows.get(key) || rows.set(key, kind.values.map(() => 0)).get(key);
         kind.values.forEach((v, k) => {
-            const isSeen = kind.isLevel[k] ? query.mode !== 'retained' || i >= begin : i >= begin;
+            const isSeen = kind.isLevel[k] ? !isGrowth || i >= begin : i >= begin;
             if (isSeen && (!kind.isLevel[k] || !ofLevel || ofLevel[tick[i]]))
                 row[k] += v.data[i];
         });

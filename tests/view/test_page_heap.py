@@ -202,6 +202,21 @@ class Heap(PageCase):
         self.browser.click('[data-value=flame]')
         self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', f'{self.dir.name}/p/server.7.0003.heap.pb.gz')[0]])
 
+    def test_what_was_allocated_in_a_range_and_is_still_there(self):
+        levels = {'cache': [10, 20, 40, 40, 40, 40, 40, 40], 'burst': [0, 0, 300, 300, 300, 0, 0, 0], 'dips': [0, 0, 100, 100, 30, 100, 100, 100], 'old': [500] * 8, 'late': [0] * 7 + [9]}
+        for n in range(8):
+            rows = [([name, 'main'], [1, value[n], 1, value[n]]) for name, value in levels.items() if value[n]]
+            self.file(f'kept/server.7.{n + 1:04}.heap.pb.gz', rows, HEAP, (START + 10 * n) * SECOND, 10 * SECOND, comment='#exit' if n == 7 else None)
+        self.file('kept/server.7.0009.heap.pb.gz', [(['old', 'main'], [0, 0, 1, 1])], HEAP, (START + 80) * SECOND, 10**6, comment='#ended')
+        self.show(os.path.join(self.dir.name, 'kept'))
+        self.drag(3, 4)
+        self.browser.choose('#mode', 'retained')
+        self.assertEqual(self.shown(), [20 + 300 + 100])
+        self.browser.choose('#mode', 'kept')
+        self.assertEqual(self.shown(), [20 + 30])
+        self.browser.click('[data-value=table]')
+        self.assertEqual({name: flat for name, (flat, _) in self.flat_and_cum().items() if flat}, {'cache': 20, 'dips': 30})
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -38,8 +38,6 @@ static const char about[] =
     "                  appears when it is complete\n"
     "  --limit BYTES   the largest size of a profile after decompression (k M G; default 1G)\n";
 
-#define HEAT "heat map" /* the kind of the page that has the CPU samples of files of events */
-
 /* A file that is not named PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct loose {
     const char *file;
@@ -71,8 +69,9 @@ static int out_of_memory(void)
 static int add_decoded(struct view *v, const char *file, const struct dp_pack_source *source)
 {
     struct dp_decode_error error = {""};
-    int err = !strcmp(source->kind, HEAT) ? dp_pack_add_moments(&v->pack, &v->source.decode, source, &error)
-                                          : dp_pack_add(&v->pack, &v->source.decode, source, &error);
+    int err = !strcmp(source->kind, dp_kind_table[DP_KIND_EVENTS].name)
+                  ? dp_pack_add_moments(&v->pack, &v->source.decode, source, &error)
+                  : dp_pack_add(&v->pack, &v->source.decode, source, &error);
     if (err == -EBADMSG && v->source.is_quiet)
         return DP_QUERY_BROKEN;
     return err ? dp_query_refuse("view", file, err, &error) : 0;
@@ -113,8 +112,6 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
     char program[256], kind[32], directory[256] = "";
     snprintf(program, sizeof program, "%.*s", (int)f->n_program, f->program);
     snprintf(kind, sizeof kind, "%.*s", (int)f->n_kind, f->kind);
-    if (f->kind_id == DP_KIND_EVENTS) /* the same as the other files have, one by one */
-        strcpy(kind, HEAT);
     if (v->sides.old)
         snprintf(directory, sizeof directory, "%s", dp_cli_view_side(&v->sides, f->file));
     else if (v->many_directories)
@@ -269,7 +266,7 @@ static int judge_leaks(struct view *v)
     return status;
 }
 
-/* Files of other names have no order in time, so they have no summary. */
+/* Files of other names have no order in time, so they have no summary; events are in other files once more. */
 static int summarise(struct view *v)
 {
     char **files = malloc((v->n_names + 1) * sizeof *files);
@@ -277,7 +274,7 @@ static int summarise(struct view *v)
     if (!files)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        if (!dp_cli_view_is_old(&v->sides, v->names[i].file))
+        if (!dp_cli_view_is_old(&v->sides, v->names[i].file) && v->names[i].kind_id != DP_KIND_EVENTS)
             files[n++] = v->paths.at[v->names[i].position];
     int status = n ? dp_cli_view_summary(&v->pack, files, n, v->limit_bytes) : 0;
     free(files);

@@ -124,8 +124,10 @@ static bool is_level(const struct dp_pack_kind *kind, size_t type)
         room_ != NULL;                                                       \
     })
 
+/* Rows before it in the model may be added later, as those of events, which are in the order of time. */
 static int room_for_row(struct adding *adding, uint32_t row)
 {
+    int err = 0;
     struct dp_pack_kind *kind = adding->kind;
     size_t n_types = kind->model.types.n, known = kind->node.n, n_rows = (size_t)row + 1;
     if (n_rows <= known)
@@ -133,7 +135,9 @@ static int room_for_row(struct adding *adding, uint32_t row)
     if (!GROW(&kind->now, n_rows * n_types) || !GROW(&kind->before, n_rows * n_types) || !GROW(&kind->node, n_rows) ||
         !GROW(&kind->labels, n_rows) || !GROW(&kind->stamp, n_rows))
         return -ENOMEM;
-    return describe(adding->pack, kind, row);
+    for (size_t i = known; i < n_rows && !err; i++)
+        err = describe(adding->pack, kind, (uint32_t)i);
+    return err;
 }
 
 static int add_row(void *ctx, uint32_t row, const int64_t *values)

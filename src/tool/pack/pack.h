@@ -62,10 +62,7 @@ struct dp_pack {
  */
 int dp_pack_add(struct dp_pack *, const struct dp_decode *, const struct dp_pack_source *, struct dp_decode_error *);
 
-/*
- * Adds the CPU samples of a file of events, a tick for each 20 ms, as source->kind. Other events are left out. Errors
- * as of add.
- */
+/* Adds a file of events, a tick for each 20 ms, as source->kind. Errors as of add. */
 int dp_pack_add_moments(struct dp_pack *, const struct dp_decode *, const struct dp_pack_source *,
                         struct dp_decode_error *);
 
