@@ -136,7 +136,7 @@ class Fold {
 
     /* By node, by how much a level grew within ticks [first, last), and no later than that shrank again up to the end, or the process's. */
     kept(query, kind, first, last) {
-        const {model} = this, {passes} = query, members = model.groups.members(query.process), cut = kind.lastBeforeEnd(query.process, members);
+        const {model} = this, {passes} = query, members = model.groups.members(query.process), cut = kind.lastBeforeEnd(members);
         const level = new Float64Array(model.nNodes), node = kind.node.data, values = kind.values[query.type].data, tick = kind.tick.data, labels = kind.labels.data;
         const add = (from, to, then) => {
             const [begin, end] = kind.rowsOfTicks(from, to);
@@ -165,7 +165,7 @@ class Fold {
     /* By tick, whether its rows count; null: all do. The whole time up to an end is that up to before the exit, as in `top`. */
     ticksOf(query) {
         const kind = this.model.kinds.get(query.kind), members = this.model.groups.members(query.process);
-        const cut = query.mode === 'level' && query.to === Infinity ? kind.lastBeforeEnd(query.process, members) : null;
+        const cut = query.mode === 'level' && query.to === Infinity ? kind.lastBeforeEnd(members) : null;
         return members || cut ? kind.ticks.map((t, i) => (!members || members[t.process]) && !(cut && i > cut[t.process])) : null;
     }
 

@@ -58,7 +58,7 @@ class Kind {
         this.values = types.map(() => new Column(Float64Array));
         this.levels = new Map(); /* by process, of the tick that was added last: {end, rows: key of a row -> its values} */
         this.isOrdered = true;
-        this.ends = new Map(); /* by choice of processes, of lastBeforeEnd: {n, found} */
+        this.ends = {n: -1, last: /** @type {number[]} */ ([]), ended: /** @type {number[]} */ ([])};
     }
 
     get nRows() {
@@ -157,21 +157,22 @@ class Kind {
      * By process, its last tick whose memory in use means something: if all chosen processes have ended, each one's before its exit handlers and
      * destructors ran. Null: not all have. members: by process, whether it is chosen; null: all are.
      */
-    lastBeforeEnd(choice = ALL, members = null) {
-        const known = this.ends.get(choice);
-        if (known?.n === this.ticks.length)
-            return known.found;
+    lastBeforeEnd(members = null) {
+        const {last, ended} = this.lastTicks();
+        return last.every((_, process) => (members && !members[process]) || ended[process] & 3) ? last : null;
+    }
+
+    /* By process: its last tick before its exit handlers ran; and the marks of its ticks, by which it has ended (3) or not. */
+    lastTicks() {
+        if (this.ends.n === this.ticks.length)
+            return this.ends;
         const last = [], ended = [];
         this.ticks.forEach((tick, i) => {
-            if (members && !members[tick.process])
-                return;
             if (!(tick.marks & 4) && !(ended[tick.process] & 1))
                 last[tick.process] = i;
             ended[tick.process] |= tick.marks;
         });
-        const found = last.every((_, process) => ended[process] & 3) ? last : null;
-        this.ends.set(choice, {n: this.ticks.length, found});
-        return found;
+        return (this.ends = {n: this.ticks.length, last, ended});
     }
 
     rowsOfTicks(first, last) {

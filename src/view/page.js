@@ -138,7 +138,7 @@ function begin() {
 /* The range in which one side of a comparison begins: up to the peak if all its processes have ended, as `top` does. */
 function rangeOfSide(process) {
     const heap = model.kinds.get('heap'), members = model.groups.members(process);
-    const isPeak = heap && heap.ticks.some(t => !members || members[t.process]) && heap.lastBeforeEnd(process, members);
+    const isPeak = heap && heap.ticks.some(t => !members || members[t.process]) && heap.lastBeforeEnd(members);
     return {from: -Infinity, to: isPeak ? heap.ticks[peakTick(heap, process).index].end : Infinity, process};
 }
 

@@ -97,7 +97,7 @@ function controls(kind) {
     tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
     fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || KINDS.some(kind => kind.locks && model.kinds.has(kind.name))) &&
-                                                        ((v !== 'leaks' && v !== 'rss') || heap) && (v !== 'workers' || model.processes.items.length > 1));
+                                                        ((v !== 'leaks' && v !== 'rss') || heap) && (v !== 'workers' || model.processes.items.length > 1 || hasThreads()));
     if (!views.some(([v]) => v === state.view))
         state.view = 'flame';
     fillTabs('tabs', views, state.view, setView);
