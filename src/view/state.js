@@ -18,7 +18,7 @@ const HEAP_DEFAULT = 'inuse_space';
 const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
-               invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
+               invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
 const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
 let live = null;
@@ -26,7 +26,7 @@ let live = null;
 /* ---- state and its link ---- */
 
 const SHORT = {kind: 'k', type: 't', mode: 'm', view: 'v', search: 'q', only: 'o', fold: 'f', invert: 'i', heavy: 'h', up: 'u', idle: 'x',
-               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y', lines: 'e', opened: 'rest', lanes: 'th'};
+               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y', lines: 'e', opened: 'rest', lanes: 'th', lock: 'lk'};
 
 function stateToFragment() {
     const parts = new URLSearchParams();

@@ -183,54 +183,6 @@ function drawTable() {
                columns[0].name);
 }
 
-/* Both lock profiles for the same range, and the waits under way; folded, stacks end at the program's own functions. */
-function drawLocks() {
-    if (waitsText)
-        drawWaits(waitsText);
-    const sides = [{kindName: 'block', of: waiters, words: 'who waited'}, {kindName: 'mutex', of: holders, words: 'who held'}];
-    for (const {kindName, of, words} of sides) {
-        const kind = model.kinds.get(kindName), title = of.parent.previousElementSibling;
-        if (!kind) {
-            title.textContent = `${words}: there is no ${kindName} profile`;
-            of.show([{name: 'name', value: r => r.name, text: r => r.name}], [], 'name');
-            continue;
-        }
-        const type = kind.types.findIndex(t => t.type === 'delay');
-        const tree = folds.tree({kind: kindName, type, mode: 'sum', from: state.from, to: state.to, process: state.process, fold: state.fold,
-                                 own: state.fold, brief: state.fold, passes: passesNow(kindName)});
-        const columns = valueColumns('nanoseconds', false);
-        title.textContent = `${words}: ${tree.total[0] ? formatValue(tree.total[0], 'nanoseconds') : emptyWords(kindName)}`;
-        title.title = kindName === 'block' ? 'a click on a row shows who held meanwhile' : 'a click on a row shows who waited for it';
-        of.show([columns[0], {name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}, columns[1],
-                 {name: 'name', value: r => r.name, text: r => r.name}], folds.table(tree, 'function'), 'flat');
-    }
-}
-
-const IDLE_WAIT = new RegExp(`^[^\n]* for (${IDLE.values.join('|')}) `);
-let waitsText = '';
-
-/*
- * The waits under way, from the text of `waits`: a line of how many, lines that name deadlocks, then for each wait an empty line, a line
- * with the thread and the lock, and its stack.
- */
-function drawWaits(text) {
-    const [first, ...all] = text.trim().split('\n\n');
-    const [count, ...deadlocks] = first.split('\n');
-    const waits = state.idle ? all.filter(wait => !IDLE_WAIT.test(wait) || / deadlock/.test(wait)) : all;
-    waitsText = text;
-    byId('waitsNow').hidden = false;
-    byId('waitsCount').textContent = waits.length < all.length ? `${count}, ${all.length - waits.length} of them idle` : count;
-    const open = new Set([...byId('waits').querySelectorAll('details[open]')].map(d => d.dataset.thread));
-    byId('waits').replaceChildren(...deadlocks.map(line => element('p', {class: 'alarm'}, line)), ...waits.map(wait => {
-        const [head, ...stack] = wait.split('\n');
-        const thread = head.split(' ')[1];
-        return element('details', {'data-thread': thread, open: open.has(thread), class: /a deadlock/.test(head) ? 'alarm' : undefined},
-                       element('summary', {}, `${head}${stack.length ? `, in ${stack[0].trim()}` : ''}`),
-                       element('pre', {}, stack.map(s => s.trim()).join('\n')));
-    }));
-}
-
-/* What profiles say of themselves, tick by tick. */
 function drawInfo() {
     const kind = kindNow();
     const [from, to] = extent(kind);
