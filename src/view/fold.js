@@ -328,10 +328,10 @@ class Fold {
         return [callees.finish(), callers.finish()];
     }
 
-    /* [{name, flat, cum, flatB, cumB, extra}] by function, line, file, library; extra: flat, of each list. */
+    /* [{name, flat, cum, flatB, cumB, extra}] by function, line, file, library, or what a function says of a frame; extra: flat, of each list. */
     table(tree, by) {
         const frames = this.model.frames.items;
-        const keyOf = {
+        const keyOf = typeof by === 'function' ? by : {
             function: f => f.name,
             line: f => (f.file ? `${f.name} ${f.file}:${f.line}` : f.name),
             file: f => f.file || '(no file)',

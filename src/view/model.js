@@ -205,6 +205,7 @@ class Model {
         this.labelSets.number('', () => []);
         this.processes = new Interner(); /* {program, pid, host} */
         this.groups = new Groups(this.processes);
+        this.sources = new Map(); /* by file, the lines of its source that `view --source` put into the page: [{line, text}] */
         this.sides = null; /* the two directories or files that are compared: [old, new] */
         this.frames.number('', () => ({name: 'all', file: '', line: 0, library: '', passes: false, foreign: true, isLibrary: false}));
         this.parent = new Column(Int32Array);

@@ -17,6 +17,7 @@
  *                 each: 1 if it is a leak, 0 if it may be one, bytes, bytes an hour, confidence in per mille, n names (strings)
  *     sentences   n, then kind, text, verb of the command that shows more, function (strings)
  *     sides       0, or 2 and the hosts (strings) that `view --diff` compares
+ *     sources     n files, each: name (string), n lines, each number and text (string)
  */
 function readPack(bytes, model) {
     const wire = new Wire(bytes);
@@ -87,5 +88,6 @@ function readPack(bytes, model) {
     model.sentences = many(() => ({kind: string(), text: string(), verb: string(), name: string()}));
     const sides = many(string);
     model.sides = sides.length === 2 ? sides : null;
+    model.sources = new Map(many(() => [string(), many(() => ({line: wire.small(), text: string()}))]));
     model.version++;
 }

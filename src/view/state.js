@@ -142,7 +142,7 @@ function regexOf(text) {
 }
 
 /* With two ranges, A is the one that was kept, B the one that is chosen now. */
-function treeNow() {
+function treeNow(byLine = false) {
     if (!state.a)
         return folds.tree({...queryNow(), extra: lensNow()?.extra()});
     const lasts = range => {
@@ -151,7 +151,7 @@ function treeNow() {
     };
     /* The factor for A's sums when the ranges have different lengths: A as if it had lasted as long as B. */
     const scale = state.even && modeNow() !== 'level' ? lasts(state) / lasts(state.a) : 0;
-    return folds.tree({...queryNow(state.a), scale}, queryNow());
+    return folds.tree({...queryNow(state.a), scale, ...(byLine ? {lines: true} : {})}, queryNow());
 }
 
 /* Time: [first start, last end] of a kind. */

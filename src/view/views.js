@@ -103,6 +103,8 @@ function crumbs(node, of = flame) {
                       '  ', element('button', {id: 'unzoom', onclick: () => { of.reset(); of.onPick(0); }, title: 'Escape'}, 'whole width'), `  ${path.join(of === flame ? ' ‹ ' : ' › ')}`);
     refill(byId('crumbs'), ...children);
     byId('crumbs').title = path.join('\n');
+    const chosen = node ? frames[tree.frame[node]] : state.focus ? model.frames.items.find(f => f.name === state.focus && model.sources.has(f.file)) : null;
+    drawSource(chosen);
     if (of === flame)
         drawPairs(path.slice().reverse());
 }

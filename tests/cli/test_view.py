@@ -41,6 +41,7 @@ class Pack:
             self.leak_rows = self.many(lambda: ([self.number() for _ in range(4)], self.many(self.string)))
         self.sentences = self.many(lambda: tuple(self.string() for _ in range(4)))
         self.sides = self.many(self.string)
+        self.sources = dict(self.many(lambda: (self.string(), self.many(lambda: (self.number(), self.string())))))
         assert self.at == len(self.data), 'bytes behind the end'
 
     def number(self):
@@ -114,6 +115,19 @@ class View(Case):
         self.assertEqual([(t['end'], t['duration'], len(t['rows'])) for t in ticks], [(2000000, 1000000, 2), (3000000, 1000000, 2), (4000000, 1000000, 1)])
         self.assertEqual(pack.sums('heap', 2), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [1, 10, 0, 0]})
         self.assertEqual(pack.sums('heap'), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [2, 20, 1, 12]})
+
+    def test_source_lines_come_only_on_demand_and_only_around_those_of_stacks(self):
+        source, lines = os.path.join(self.dir.name, 'work.c'), [f'line {i}' for i in range(1, 101)]
+        with open(source, 'w', encoding='utf-8') as f:
+            f.write('\n'.join(lines[:-1] + ['x' * 1000]))
+        os.mkfifo(os.path.join(self.dir.name, 'fifo'))
+        path = self.file('a.pb.gz', [([f'f!{source}#30', f'g!{source}#34', f'h!{source}#98', f'i!{self.dir.name}/none.c#3', f'j!{self.dir.name}/fifo#3', 'k!work.c#3',
+                                       'l!/usr/include/stdio.h#30'], [1, 1, 1, 1])])
+        self.assertEqual(self.view(path).sources, {})
+        self.assertNotIn(b'line 30', gzip.decompress(base64.b64decode(re.findall(rb'stream">([^<]*)<', self.html)[0])))
+        found = self.view('--source', path).sources
+        self.assertEqual(list(found), [source])
+        self.assertEqual(found[source], [(i, f'line {i}') for i in [*range(24, 41), *range(92, 100)]] + [(100, 'x' * 300)])
 
     def test_two_directories_are_the_sides_of_a_comparison(self):
         old, new = (os.path.join(self.dir.name, side) for side in ('old', 'new'))

@@ -65,6 +65,28 @@ class Stacks(PageCase):
         self.browser.click('#sandwich')
         self.assertTrue(self.browser.js('return document.getElementById("callersBox").hidden'))
 
+    def test_source_lines_stand_beside_a_function(self):
+        source = os.path.join(self.dir.name, 'parse.c')
+        with open(source, 'w', encoding='utf-8') as f:
+            f.writelines(f'<b>text of line {i}</b>\n' for i in range(1, 60))
+        rows = [([f'parse!{source}#10', f'main!{source}#45'], [1, 400, 1, 400]), ([f'helper!{source}#33', f'parse!{source}#12', f'main!{source}#45'], [1, 200, 1, 200])]
+        path = self.file('p/server.7.0001.heap.pb.gz', rows)
+        hidden = 'return document.getElementById("sourceBox").hidden'
+        self.show(path)
+        self.browser.pointer('#flame', (5, 45), (5, 45), button=True)
+        self.assertTrue(self.browser.js(hidden))
+        self.show('--source', path)
+        self.assertTrue(self.browser.js(hidden))
+        self.browser.pointer('#flame', (5, 45), (5, 45), button=True)
+        self.assertEqual(self.browser.text('#sourceTitle'), f'source: parse, {source}')
+        lines = self.browser.js('return [...document.querySelectorAll("#source tbody tr")].map(r => [...r.children].map(c => c.textContent))')
+        self.assertEqual(lines, [[*{10: ['400 B', '400 B'], 12: ['', '200 B']}.get(i, ['', '']), str(i), f'<b>text of line {i}</b>'] for i in range(4, 19)])
+        self.browser.click('#focus')
+        self.assertFalse(self.browser.js(hidden))
+        self.browser.click('#unfocus')
+        self.browser.keys('#flame', '\ue00c')
+        self.assertTrue(self.browser.js(hidden))
+
     def test_a_graph_of_few_rows_has_taller_ones(self):
         height = 'return Number(document.getElementById("flame").dataset.row)'
         self.show(self.server())

@@ -33,6 +33,8 @@ static const char about[] =
     "a\n"
     "directory or a glob; - is standard input.\n"
     "\n"
+    "  --source        puts the source lines around those of the stacks into the page, from files of this machine;\n"
+    "                  without it a page has no source text\n"
     "  --diff          compares two PATHs: the first is A, in blue where it has more; the second is B, in red\n"
     "  -o FILE         where to write the page (default: deltaprof-PROGRAM.html in the current directory); the file\n"
     "                  appears when it is complete\n"
@@ -303,9 +305,11 @@ static int write_file(struct view *v)
 
 int dp_cli_view(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"limit", required_argument, NULL, 'l'}, {"diff", no_argument, NULL, 'd'}, {0}};
-    bool is_diff = false;
+    static const struct option options[] = {{"limit", required_argument, NULL, 'l'},
+                                            {"diff", no_argument, NULL, 'd'},
+                                            {"source", no_argument, NULL, 's'},
+                                            {0}};
+    bool is_diff = false, has_source = false;
     struct view v = {.limit_bytes = DP_DECODE_LIMIT};
     if (dp_cli_help(argc, argv, about))
         return 0;
@@ -314,6 +318,8 @@ int dp_cli_view(int argc, char **argv)
     for (int option; !status && (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
         if (option == 'o')
             v.out = optarg;
+        else if (option == 's')
+            has_source = true;
         else if (option == 'd')
             is_diff = true;
         else if (option == 'l')
@@ -332,6 +338,8 @@ int dp_cli_view(int argc, char **argv)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = add_readable(&v);
+    if (!status && has_source && dp_pack_add_sources(&v.pack))
+        status = out_of_memory();
     if (!status)
         status = judge_leaks(&v);
     if (!status)

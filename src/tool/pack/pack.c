@@ -26,11 +26,6 @@ enum { CLOSING_US = 1 };
 
 /* ---- stacks ---- */
 
-struct frame {
-    uint32_t name, file, library, line,
-        flags; /* 1: only passes on, 2: no code of the user, 4: a language's own library */
-};
-
 struct node {
     uint32_t parent, frame;
 };
@@ -39,8 +34,10 @@ struct node {
 static int push_frame(struct dp_pack *pack, const struct dp_query_naming_frames *frames,
                       const struct dp_query_naming_frame *f, uint32_t *node)
 {
-    struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
-                          .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0) | (f->is_library ? 4 : 0)};
+    struct dp_pack_frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
+                                  .flags = (f->is_passing ? DP_PACK_PASSES : 0) |
+                                           (f->is_foreign ? DP_PACK_FOREIGN : 0) |
+                                           (f->is_library ? DP_PACK_LIBRARY : 0)};
     struct node next = {.parent = *node};
     int err;
     if ((err = dp_pack_intern_text(pack, dp_query_naming_frames_text(frames, f->name), &frame.name)) ||

@@ -44,6 +44,12 @@ struct dp_pack_kind {
     bool ended; /* the process's last profile says so */
 };
 
+/* A member of dp_pack.frames; its texts are numbers of strings. */
+enum { DP_PACK_PASSES = 1, DP_PACK_FOREIGN = 2, DP_PACK_LIBRARY = 4 }; /* no code of the user; a language's library */
+struct dp_pack_frame {
+    uint32_t name, file, library, line, flags;
+};
+
 /* Zero is an empty one. */
 struct dp_pack {
     struct dp_strings strings, frames, nodes, label_sets, processes;
@@ -53,7 +59,9 @@ struct dp_pack {
     DP_VEC(uint64_t)
     verdict; /* numbers that the page reads after the kinds: what `leaks` says; none: it was not asked */
     DP_VEC(uint64_t) sentences; /* of `summary`, four strings each: kind, text, verb, function */
-    const char *sides[2];       /* the caller's: the hosts of sources that are compared; NULL: none are */
+    DP_VEC(uint64_t) sources;   /* numbers that the page reads last: lines of source files */
+    size_t n_sources;
+    const char *sides[2]; /* the caller's: the hosts of sources that are compared; NULL: none are */
 };
 
 /*
@@ -90,6 +98,12 @@ int dp_pack_intern_text(struct dp_pack *, const char *text, uint32_t *number);
 int dp_pack_node(struct dp_pack *, struct dp_pack_kind *, const uint32_t *stack, uint32_t depth, uint32_t *node);
 /* The comments of a tick. d NULL: there are none. 0 or -ENOMEM. */
 int dp_pack_put_comments(struct dp_pack *, const struct dp_decode *d);
+
+/*
+ * Adds source lines around the lines that frames of the user's own code have, from files of this machine with a full
+ * path. Files that cannot be read are left out. 0 or -ENOMEM.
+ */
+int dp_pack_add_sources(struct dp_pack *);
 
 /* Ends the process that came last: dp_pack_write does it. 0 or -ENOMEM. */
 int dp_pack_close(struct dp_pack *);

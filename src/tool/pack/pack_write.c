@@ -161,6 +161,9 @@ int dp_pack_write(struct dp_pack *pack, dp_pprof_write_fn fn, void *ctx)
         uint32_t text;
         err = dp_pack_intern_text(pack, pack->sides[i], &text) ?: dp_pack_put(pack, text);
     }
+    err = err ?: dp_pack_put(pack, pack->n_sources);
+    for (size_t i = 0; i < pack->sources.n && !err; i++)
+        err = dp_pack_put(pack, pack->sources.at[i]);
     size_t kinds_end = pack->bytes.n;
     err = err ?: put_strings(pack) ?: put_numbers(pack, &pack->frames, false) ?: put_numbers(pack, &pack->nodes, true);
     err = err ?: put_label_sets(pack) ?: put_numbers(pack, &pack->processes, false);
@@ -187,6 +190,7 @@ void dp_pack_fini(struct dp_pack *pack)
     dp_vec_fini(&pack->bytes);
     dp_vec_fini(&pack->verdict);
     dp_vec_fini(&pack->sentences);
+    dp_vec_fini(&pack->sources);
     dp_strings_fini(&pack->strings);
     dp_strings_fini(&pack->frames);
     dp_strings_fini(&pack->nodes);
