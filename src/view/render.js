@@ -98,12 +98,15 @@ function controls(kind) {
     fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || KINDS.some(kind => kind.locks && model.kinds.has(kind.name))) &&
                                                         ((v !== 'leaks' && v !== 'rss') || heap) && (v !== 'workers' || model.processes.items.length > 1 || hasThreads()));
+    for (const view of views)
+        if (view[0] === 'workers' && model.processes.items.length < 2)
+            view[1] = 'threads';
     if (!views.some(([v]) => v === state.view))
         state.view = 'flame';
     fillTabs('tabs', views, state.view, setView);
     fillSelect('type', typesNow(kind).map(t => [t.type, t.type]), state.type);
     const isLevel = kind.isLevel[typeIndex()];
-    fillSelect('mode', isLevel ? [['level', 'at the end of the range'], ['retained', 'retained within the range'], ['kept', 'of the range, still there at the end']] :
+    fillSelect('mode', isLevel ? [['level', 'the range\'s end'], ['retained', 'retained within'], ['kept', 'still there later']] :
         [['sum', 'the range']], modeNow());
     fillSelect('charted', [...typesNow(kind).map(t => [t.type, kind.isLevel[kind.types.indexOf(t)] ? (t.unit === 'bytes' ? `${t.type} (and RSS)` : t.type) : `${t.type} per second`]),
                            ...(state.kind === 'heap' && residentNow(kind) ? [['rss', 'RSS by part']] : [])], state.charted || state.type);

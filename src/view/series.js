@@ -33,7 +33,7 @@ function peakTick(kind, choice = state.process) {
     return {index: best, value: values[best]};
 }
 
-const DIVIDED_MOST = 40; /* branches of the chart */
+const DIVIDED_MOST = 40, REST_SHARE = 0.01; /* branches of the chart that are divided; of a function that has a layer of its own */
 
 /* By what the chart's layers can be told apart. */
 function layerKeys(kind) {
@@ -86,6 +86,7 @@ function branches(kind, type) {
             total[to[i]] += total[i];
             total[i] = 0;
         }
+    const self = total.slice();
     for (let i = model.nNodes - 1; i > 0; i--)
         total[parent[i]] += total[i];
     const whole = total[0];
@@ -116,8 +117,26 @@ function branches(kind, type) {
         of[i] = at >= 0 ? at : of[parent[i]];
     }
     const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]));
-    const programs = programsOf(kind, of, shown.length);
-    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], nMore: parts.length - rest, values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
+    const others = parts.length === rest ? restByFunction(of, rest, self, whole) : {names: [], nMore: parts.length - rest};
+    names.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
+    of.forEach((layer, i) => { of[i] = Math.min(layer, names.length); });
+    const programs = programsOf(kind, of, names.length);
+    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], nMore: others.nMore + Math.max(rest + others.names.length - names.length, 0),
+            values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
+}
+
+/* Divides the rest, where no branch is left, by the own function in which stacks end: the largest have layers from number `rest` on. */
+function restByFunction(of, rest, self, whole) {
+    const sums = new Map(), own = folds.ownFolded(), nameOf = i => model.frames.items[model.frame.data[own[i]]].name;
+    for (let i = 1; i < of.length; i++)
+        if (of[i] === rest && self[i] > 0)
+            sums.set(nameOf(i), (sums.get(nameOf(i)) || 0) + self[i]);
+    const names = [...sums].filter(([, size]) => size > whole * REST_SHARE).sort((x, y) => y[1] - x[1]).map(([name]) => name);
+    if (names.length)
+        for (let i = 1; i < of.length; i++)
+            if (of[i] === rest)
+                of[i] = rest + (names.includes(nameOf(i)) ? names.indexOf(nameOf(i)) : names.length);
+    return {names, nMore: 0};
 }
 
 /*

@@ -4,12 +4,16 @@
  * line. The page has source text only if `deltaprof view --source` wrote it.
  */
 
-/* frame: of the function; null: none is chosen. */
+/* frame: of the function; null: none is chosen. The place beside the graph is kept, so that a click does not move the boxes. */
 function drawSource(frame) {
     const lines = frame ? model.sources.get(frame.file) : null;
-    byId('sourceBox').hidden = !lines;
-    if (!lines)
+    byId('sourceBox').hidden = !model.sources.size;
+    if (!model.sources.size)
         return;
+    if (!lines) {
+        byId('sourceTitle').textContent = frame ? `no source of ${frame.name} is in this page` : 'source: choose a function';
+        return void byId('source').replaceChildren();
+    }
     const tree = state.a ? treeNow(true) : folds.tree({...queryNow(), lines: true}), isIt = f => f.name === frame.name && f.file === frame.file;
     const rows = new Map(folds.table(tree, f => (isIt(f) ? f.line : 0)).map(row => [row.name, row]));
     const used = [...rows.keys()].filter(Boolean), first = Math.min(...used), last = Math.max(...used);

@@ -6,7 +6,7 @@
  */
 /** @type {(id: string) => any} */
 const byId = id => document.getElementById(id);
-const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes and threads', info: 'ticks'};
+const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 /* Functions that have whole programs below them. */

@@ -5,6 +5,7 @@
 function drawFlame() {
     const frames = model.frames.items;
     let tree = treeNow();
+    byId('sourceBox').hidden = !model.sources.size; /* before the graph measures its place */
     const lens = lensNow();
     const room = (window.innerHeight - document.querySelector('nav').offsetHeight - 60) / (state.focus ? 2 : 1);
     const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, lines: state.lines, room, dark: isDark(), lens, empty: emptyWords()};
@@ -93,7 +94,7 @@ function crumbs(node, of = flame) {
     const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` :
         `${formatValue(tree.total[node], unit)} ${formatShare(tree.total[node], flame.whole)}`;
     const exact = [tree.total[node], ...(tree.totalB ? [tree.totalB[node]] : [])].map(Math.round).join(' ');
-    const children = [element('b', {id: 'shown', title: exact}, words)];
+    const children = [...(state.focus && !node ? [`${state.focus}: `] : []), element('b', {id: 'shown', title: exact}, words)];
     if (node === 0 && flame.freed)
         children.push(`  (and ${formatValue(flame.freed, unit)} less than at the begin)`);
     if (state.focus)
