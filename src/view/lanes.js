@@ -7,7 +7,11 @@
  * as it is wide, made once for a range; what the mouse adds is drawn upon a copy.
  */
 const LANE_PX = 15, LANES_SHOWN = 40, LANE_WORDS_PX = 150, LANE_AXIS_PX = 16;
-const STATE_COLOURS = {running: '#3a9a5b', runnable: '#d8b000', lock: '#d0452c', io: '#8a5fc0', sleep: '#b4b4bd', fault: '#e08a1e', allocates: '#4a90d9'};
+const THREAD_LABEL = 'thread id', STATE_LABEL = 'state';
+/* In light and in dark: a label upon them is legible. */
+const STATE_COLOURS = {running: ['#6cc08b', '#2c7a47'], runnable: ['#e6c84a', '#7d6800'], lock: ['#f08a75', '#a8392a'], io: ['#b79ae0', '#6a4a99'], sleep: ['#c4c4cc', '#55555f'],
+                       fault: ['#f2b264', '#955a12'], allocates: ['#8fbdf0', '#2f639e']};
+const stateColour = name => (STATE_COLOURS[name] || ['#aaa', '#666'])[Number(isDark())];
 /* States that events tell by the values that they have, the first of these: sample type, state. */
 const STATE_OF_TYPE = [['delay', 'lock'], ['cpu', 'running'], ['alloc_space', 'allocates']];
 

@@ -62,10 +62,32 @@ const LENSES = {
     },
 };
 
+/* States that rows of the label `state` have, in the order of their colours, then others. */
+function statesNow() {
+    const rank = name => (Object.keys(STATE_COLOURS).indexOf(name) + 100) % 100;
+    return [...new Set(folds.labelValues(STATE_LABEL))].filter(value => value !== null).sort((x, y) => rank(x) - rank(y));
+}
+
+/* The state in which a stack was most of the time: of every kind whose rows name states. */
+const STATE_LENS = {
+    types: null, words: 'most of it',
+    extra: () => statesNow().map(name => ({passes: folds.labelFilter(withoutNow(), [...labelsNow(), [STATE_LABEL, name]])})),
+    legend: () => statesNow().map(name => ({name, colour: stateColour(name), title: 'only this state', choose: () => setLabel(STATE_LABEL, labelsNow().some(l => l[0] === STATE_LABEL && l[1] === name) ? undefined : name)})),
+    colour(tree, node) {
+        const values = tree.extraTotal.map(v => v[node]), most = Math.max(...values);
+        return most > 0 ? stateColour(statesNow()[values.indexOf(most)]) : noColour();
+    },
+    lines: (tree, node) => statesNow().map((name, i) => [name, tree.extraTotal[i][node]]).filter(([, v]) => v > 0).sort((x, y) => y[1] - x[1])
+        .map(([name, v]) => `${name}: ${formatValue(v, flame.unit)} ${formatShare(v, tree.total[node])}`),
+    columns: () => statesNow().map((name, i) => ({name, isNumber: true, value: r => r.extra[i], text: r => (r.extra[i] ? formatValue(r.extra[i], unitNow()) : '')})),
+};
+
 /* The lens that is chosen, where there is data for it and no two ranges are compared. */
 function lensNow() {
-    const lens = state.kind === 'heap' && !state.a ? LENSES[state.lens] : null;
-    return lens && lens.isThere(kindNow()) ? lens : null;
+    if (state.a)
+        return null;
+    const lens = state.kind === 'heap' ? LENSES[state.lens] : folds.labelKeys(kindNow()).includes(STATE_LABEL) ? STATE_LENS : null;
+    return lens && (lens === STATE_LENS || lens.isThere(kindNow())) ? lens : null;
 }
 
 /* Sums of lifetimes mean nothing by themselves. */
@@ -74,6 +96,6 @@ const LIVES = ['freed_objects', 'temporary_objects', 'lifetime', 'temporary_spac
 /* The types that can be chosen. */
 function typesNow(kind) {
     const lens = lensNow();
-    const of = lens ? lens.types : kind.types.map(t => t.type).filter(t => !LIVES.includes(t));
+    const of = lens && lens.types ? lens.types : kind.types.map(t => t.type).filter(t => !LIVES.includes(t));
     return kind.types.filter(t => of.includes(t.type));
 }

@@ -186,10 +186,10 @@ function drawChart(kind) {
         [...resident.parts].filter(([, values]) => values.some(v => v > 0)).forEach(([part, values], i, all) =>
             layers.push({name: part, values, colour: part === FILES_PART ? layerColour(0, 1) : layerColour(i, all.length + 1)}));
     else {
-        const {names, values, isScale, nMore} = layersNow(kind, type);
+        const {names, values, isScale, nMore} = layersNow(kind, type), isOfStates = layersBy(kind) === `label ${STATE_LABEL}`;
         names.forEach((label, i) => {
             if (i + 1 < names.length || values[i].some(v => v > 0))
-                layers.push({name: label, colour: isScale && i < AGES.length ? scaleColour(i) : layerColour(i, names.length), values: values[i],
+                layers.push({name: label, colour: isScale && i < AGES.length ? scaleColour(i) : isOfStates && STATE_COLOURS[label] ? stateColour(label) : layerColour(i, names.length), values: values[i],
                              ...(i + 1 === names.length && nMore > 0 ? {choose: () => set({opened: state.opened + LAYERS_SHOWN}), title: `shows more of it: ${nMore} parts`} : {})});
         });
     }

@@ -2,7 +2,7 @@
 /*
  * threads.js - the threads of events: their lanes, and the colours of what they did.
  */
-const THREAD_LABEL = 'thread id', STATE_LABEL = 'state', LANE_COLOURS = 8;
+const LANE_COLOURS = 8;
 const lanes = new Lanes(byId('lanes'), {onRange: (from, to) => setRange(from, to), onPick: pickLane, onHover: laneTip});
 
 /* By number of a label set, the number of its lane, for each process: {names, lane(process, labels)}. */
@@ -76,11 +76,11 @@ function drawLanes(kind) {
     const largest = largestOf(kind, begin, states, starts, ends), rank = new Map(largest.map((frame, i) => [frame.name, i]));
     const colourOf = i => {
         if (byState || states[i] === 'sleep')
-            return STATE_COLOURS[states[i]] || '#888';
+            return stateColour(states[i]);
         return layerColour(rank.get(ownFrame(kind, begin + i).name) ?? largest.length, largest.length + 1);
     };
-    const legend = byState ? Object.entries(STATE_COLOURS).filter(([name]) => states.includes(name)).map(([name, colour]) => ({name, colour})) :
-        [...largest.map((frame, i) => ({name: frame.name, colour: layerColour(i, largest.length + 1)})), ...(states.includes('sleep') ? [{name: 'idle', colour: STATE_COLOURS.sleep}] : [])];
+    const legend = byState ? [...Object.keys(STATE_COLOURS), ...statesNow().filter(name => !STATE_COLOURS[name])].filter(name => states.includes(name)).map(name => ({name, colour: stateColour(name)})) :
+        [...largest.map((frame, i) => ({name: frame.name, colour: layerColour(i, largest.length + 1)})), ...(states.includes('sleep') ? [{name: 'idle', colour: stateColour('sleep')}] : [])];
     Object.assign(lanesNow, {kind, begin, states, starts, ends});
     lanes.show({lanes: all.map(l => ({...l, isChosen: chosen && chosen[1] === l.id})), from, to: Math.max(to, from + 1), dark,
                 events: {n: end - begin, lane, from: starts, to: ends, colour: colourOf, isThin: i => states[i] === 'lock' || states[i] === 'sleep'}});

@@ -71,6 +71,21 @@ class Lanes(PageCase):
         self.assertEqual([self.at(2, second)[2] for second in (1, 9)], ['io: parse', 'lock: parse'])
         self.assertIn('io', self.browser.text('#lanesLegend'))
 
+    def test_a_kind_with_states_is_coloured_by_them(self):
+        types = [('samples', 'count'), ('wall', 'nanoseconds')]
+        rows = [(['read', 'work', 'main'], [3, 30], {'state': 'io'}), (['parse', 'work', 'main'], [2, 20], {'state': 'running'}), (['parse', 'work', 'main'], [1, 5], {'state': 'lock'}),
+                (['odd', 'main'], [1, 7], {'state': 'elsewhere'})]
+        self.file('w/server.7.0001.wall.pb.gz', rows, types, START * SECOND, 10 * SECOND)
+        self.file('w/server.7.0001.heap.pb.gz', [(['main'], [1, 1, 1, 1])], time_ns=START * SECOND, duration_ns=10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'w'), fragment='#k=wall')
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend *")].map(e => e.textContent).filter(Boolean)'), ['io', 'running', 'elsewhere', 'lock'])
+        names = 'return [...document.querySelectorAll("#lensLegend button")].map(e => e.textContent)'
+        self.assertEqual(self.browser.js(names), ['running', 'lock', 'io', 'elsewhere'])
+        self.assertEqual(self.box_at(5, 63)[-3:], ['30 ns 48.4 %', 'itself 30 ns', 'io: 30 ns 100.0 %'])
+        self.assertEqual(self.box_at(5, 45)[-3:], ['io: 30 ns 54.5 %', 'running: 20 ns 36.4 %', 'lock: 5 ns 9.1 %'])
+        self.browser.click('#lensLegend button')
+        self.assertEqual([self.shown(), self.browser.text('#chips')], [[20], 'state running ✕'])
+
     def test_of_many_threads_the_first_forty_are_drawn(self):
         self.show(self.events(n_threads=50), fragment='#k=events')
         self.assertEqual(self.browser.text('#lanesNote'), 'thin: it waits; 10 more threads')

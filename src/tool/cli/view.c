@@ -268,7 +268,7 @@ static int judge_leaks(struct view *v)
     return status;
 }
 
-/* Files of other names have no order in time, so they have no summary; events are in other files once more. */
+/* Files of other names have no order in time, and those of other kinds no sentences. */
 static int summarise(struct view *v)
 {
     char **files = malloc((v->n_names + 1) * sizeof *files);
@@ -276,7 +276,7 @@ static int summarise(struct view *v)
     if (!files)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        if (!dp_cli_view_is_old(&v->sides, v->names[i].file) && v->names[i].kind_id != DP_KIND_EVENTS)
+        if (!dp_cli_view_is_old(&v->sides, v->names[i].file) && v->names[i].kind_id < DP_KIND_DELTAS)
             files[n++] = v->paths.at[v->names[i].position];
     int status = n ? dp_cli_view_summary(&v->pack, files, n, v->limit_bytes) : 0;
     free(files);
