@@ -98,10 +98,11 @@ function sparkline(steps) {
 }
 
 function drawGlance() {
-    const shown = measures(), key = JSON.stringify([model.version, state.process, state.idle, shown.length]);
+    const key = JSON.stringify([model.version, state.process, state.idle, labelsNow()]);
     if (drawGlance.key === key)
         return;
     drawGlance.key = key;
+    const shown = measures();
     byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
     const first = Math.min(...shown.map(m => extent(m.kind)[0])), last = Math.max(...shown.map(m => extent(m.kind)[1]));
     refill(byId('glance'), ...shown.map(measure => {

@@ -209,8 +209,17 @@ function drawChart(kind) {
 function drawHeat(kind) {
     byId('heatBox').hidden = kind.name !== HEAT_KIND;
     if (kind.name === HEAT_KIND)
-        heat.show({ticks: kind.ticks, values: perTick(kind, typeIndex())[0], from: state.from, to: state.to, dark: isDark()});
+        heat.show({ticks: kind.ticks, values: heatValues(kind), from: state.from, to: state.to, dark: isDark()});
 }
+
+function heatValues(kind) {
+    const key = JSON.stringify([model.version, typeIndex(), state.process, labelsNow()]);
+    if (heatValues.key !== key)
+        [heatValues.key, heatValues.found] = [key, perTick(kind, typeIndex())[0]];
+    return heatValues.found;
+}
+heatValues.key = '';
+heatValues.found = /** @type {any} */ (null);
 
 function heatTip(found, event) {
     const at = found && new Date(found.ms);

@@ -74,13 +74,10 @@ function drawLanes(kind) {
     const {starts, ends, state: states} = eventsOf(kind, begin, end, first), chosen = labelsNow().find(([key]) => key === THREAD_LABEL);
     const lane = ofRow.subarray(begin, end).map((at, i) => (states[i] ? at : -1)), byState = state.lanes === 'state';
     const largest = largestOf(kind, begin, states, starts, ends), rank = new Map(largest.map((frame, i) => [frame.name, i]));
-    const colourOf = i => {
-        if (byState || states[i] === 'sleep')
-            return stateColour(states[i]);
-        return layerColour(rank.get(ownFrame(kind, begin + i).name) ?? largest.length, largest.length + 1);
-    };
+    const palette = Array.from({length: largest.length + 1}, (_, i) => layerColour(i, largest.length + 1)), ofState = new Map([...new Set(states)].map(name => [name, stateColour(name)]));
+    const colourOf = i => (byState || states[i] === 'sleep' ? ofState.get(states[i]) : palette[rank.get(ownFrame(kind, begin + i).name) ?? largest.length]);
     const legend = byState ? [...Object.keys(STATE_COLOURS), ...statesNow().filter(name => !STATE_COLOURS[name])].filter(name => states.includes(name)).map(name => ({name, colour: stateColour(name)})) :
-        [...largest.map((frame, i) => ({name: frame.name, colour: layerColour(i, largest.length + 1)})), ...(states.includes('sleep') ? [{name: 'idle', colour: stateColour('sleep')}] : [])];
+        [...largest.map((frame, i) => ({name: frame.name, colour: palette[i]})), ...(states.includes('sleep') ? [{name: 'idle', colour: stateColour('sleep')}] : [])];
     Object.assign(lanesNow, {kind, begin, states, starts, ends});
     lanes.show({lanes: all.map(l => ({...l, isChosen: chosen && chosen[1] === l.id})), from, to: Math.max(to, from + 1), dark,
                 events: {n: end - begin, lane, from: starts, to: ends, colour: colourOf, isThin: i => states[i] === 'lock' || states[i] === 'sleep'}});
