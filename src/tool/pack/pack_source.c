@@ -27,7 +27,7 @@ static int by_file_and_line(const void *a, const void *b)
     return x->file != y->file ? (x->file > y->file) - (x->file < y->file) : (x->line > y->line) - (x->line < y->line);
 }
 
-static int put(struct dp_pack *pack, uint64_t number)
+static int put_number(struct dp_pack *pack, uint64_t number)
 {
     uint64_t *to = dp_vec_push(&pack->sources);
     if (!to)
@@ -54,7 +54,7 @@ static int put_line(struct dp_pack *pack, uint32_t number, const char *text, siz
     while (n_bytes && (text[n_bytes - 1] == '\n' || text[n_bytes - 1] == '\r'))
         n_bytes--;
     int err = dp_pack_intern(&pack->strings, text, n_bytes < LINE_BYTES_MAX ? n_bytes : LINE_BYTES_MAX, &string);
-    return err ?: put(pack, number) ?: put(pack, string);
+    return err ?: put_number(pack, number) ?: put_number(pack, string);
 }
 
 /* The places are those of one file, in the order of their lines. */
@@ -66,7 +66,7 @@ static int put_file(struct dp_pack *pack, const struct place *places, size_t n)
     ssize_t n_bytes;
     if (!file)
         return 0;
-    int err = put(pack, places[0].file) ?: put(pack, 0);
+    int err = put_number(pack, places[0].file) ?: put_number(pack, 0);
     for (uint32_t line = 1; !err && at < n && (n_bytes = getline(&text, &cap, file)) >= 0; line++) {
         while (at < n && places[at].line + LINES_AROUND < line)
             at++;
