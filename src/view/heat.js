@@ -27,6 +27,8 @@ class Heat {
         on('pointerup', event => this.up(event));
         on('pointercancel', () => { this.drag = null; this.draw(); });
         on('pointerleave', event => this.onHover(null, event));
+        canvas.tabIndex = 0;
+        on('keydown', event => this.key(event));
         on('dblclick', () => this.onRange(-Infinity, Infinity));
     }
 
@@ -79,6 +81,24 @@ class Heat {
         const [first, last] = this.drag.sort((a, b) => a - b);
         this.drag = null;
         this.onRange(this.begin + first * this.cellMs, this.begin + (last + 1) * this.cellMs);
+    }
+
+    /* Arrows move the block by a cell or a column; with Shift they move its end. The first one chooses the cell with the most. */
+    key(event) {
+        const by = {ArrowUp: -1, ArrowDown: 1, ArrowLeft: -HEAT_ROWS, ArrowRight: HEAT_ROWS}[event.key];
+        if (event.key === 'Escape')
+            return void this.onRange(-Infinity, Infinity);
+        if (!by || !this.ticks)
+            return;
+        event.preventDefault();
+        const isWhole = this.from === -Infinity && this.to === Infinity, n = this.cells.length, clamp = cell => Math.min(Math.max(cell, 0), n - 1);
+        let first = isWhole ? this.cells.indexOf(this.most) : clamp(this.cellAt(this.from)), last = isWhole ? first : clamp(this.cellAt(this.to - this.cellMs / 2));
+        if (!isWhole && event.shiftKey)
+            last = Math.max(clamp(last + by), first);
+        else if (!isWhole && first + by >= 0 && last + by < n)
+            [first, last] = [first + by, last + by];
+        this.onRange(this.begin + first * this.cellMs, this.begin + (last + 1) * this.cellMs);
+        this.onHover({ms: this.begin + first * this.cellMs, value: this.cells[first], cellMs: this.cellMs}, {clientX: this.canvas.getBoundingClientRect().left + 30, clientY: this.canvas.getBoundingClientRect().top});
     }
 
     draw() {

@@ -157,12 +157,14 @@ async function main() {
     const heap = model.kinds.get('heap');
     if (model.sides && !linked) {
         const [a, b] = model.sides.map(side => rangeOfSide(model.groups.ofDirectory(side)));
-        Object.assign(state, b, {a, kind: model.kinds.has(state.kind) ? state.kind : ''});
+        const isHeap = heap && (!model.kinds.has(state.kind) || state.kind === 'heap'), shown = range => ({...range, to: isHeap ? range.to : Infinity});
+        Object.assign(peaksShown, {a: a.to, b: b.to});
+        Object.assign(state, shown(b), {a: shown(a)});
     } else if (heap && heap.ticks.length > 1 && !linked) {
         const peak = peakTick(heap), type = Math.max(heap.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
         const last = folds.self({kind: 'heap', type, mode: 'level', to: Infinity, process: -1, passes: null}).reduce((a, b) => a + b, 0);
         if (peak.value > 0 && (heap.lastBeforeEnd() || last < peak.value / 10))
-            state.to = peakShown = heap.ticks[peak.index].end;
+            state.to = peaksShown.b = heap.ticks[peak.index].end;
         if (!peak.value && heap.types.some(t => t.type === 'alloc_space'))
             state.type = 'alloc_space';
     }

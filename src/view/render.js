@@ -31,12 +31,13 @@ function setRange(from, to) {
     set({from, to});
 }
 
-/* The range that the page chose itself, which is the heap's peak, is not kept for another kind. */
-let peakShown = null;
+/* The range that the page chose itself, which is the heap's peak, is not kept for another kind; nor that of A, where two directories are compared. */
+const peaksShown = {b: /** @type {number | null} */ (null), a: /** @type {number | null} */ (null)};
 function setKind(kind, changes = {}) {
-    const isWhole = state.from === -Infinity && (state.to === Infinity || state.to === peakShown);
-    if (peakShown !== null && isWhole)
-        state.to = kind === 'heap' ? peakShown : Infinity;
+    const toOf = ({from, to}, peak) => (peak !== null && from === -Infinity && (to === Infinity || to === peak) ? (kind === 'heap' ? peak : Infinity) : to);
+    state.to = toOf(state, peaksShown.b);
+    if (state.a)
+        state.a = {...state.a, to: toOf(state.a, peaksShown.a)};
     const labels = labelsNow().filter(([key]) => folds.labelKeys(model.kinds.get(kind)).includes(key)); /* others would leave nothing */
     set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...changes});
 }
@@ -198,8 +199,9 @@ function drawChart(kind) {
         lines.push({name: 'anonymous RSS', colour: dark ? '#aaa' : '#777', values: resident.anon});
     }
     const shade = alpha => (dark ? `rgba(111,195,255,${alpha})` : `rgba(0,103,165,${alpha})`);
-    const ranges = Number.isFinite(state.from) || Number.isFinite(state.to) ? [{from: state.from, to: state.to, colour: shade(0.2)}] : [];
-    if (state.a)
+    const isPart = range => Number.isFinite(range.from) || Number.isFinite(range.to);
+    const ranges = [{from: state.from, to: state.to, colour: isPart(state) ? shade(0.2) : 'transparent'}];
+    if (state.a && isPart(state.a))
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
     chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: !isLevel, ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
     const toggle = name => set({hidden: (isHidden(name) ? hiddenNow().filter(n => n !== name) : [...hiddenNow(), name]).join()});

@@ -145,9 +145,12 @@ function regexOf(text) {
 function treeNow(byLine = false) {
     if (!state.a)
         return folds.tree({...queryNow(), extra: lensNow()?.extra()});
-    const lasts = range => {
-        const {ticks} = kindNow(), [first, last] = kindNow().ticksWithin(range.from, range.to);
-        return first < last ? Math.max(ticks[last - 1].end - (first ? ticks[first - 1].end : extent(kindNow())[0]), 1) : 1;
+    const lasts = range => { /* of chosen processes, the time that they have ticks of */
+        const {ticks} = kindNow(), [first, last] = kindNow().ticksWithin(range.from, range.to), members = model.groups.members(range.process);
+        if (!members)
+            return first < last ? Math.max(ticks[last - 1].end - (first ? ticks[first - 1].end : extent(kindNow())[0]), 1) : 1;
+        const within = ticks.slice(first, last).filter(t => members[t.process] && !(t.marks & 4));
+        return within.length ? Math.max(within[within.length - 1].end - within.reduce((least, t) => Math.min(least, t.start), Infinity), 1) : 1;
     };
     /* The factor for A's sums when the ranges have different lengths: A as if it had lasted as long as B. */
     const scale = state.even && modeNow() !== 'level' ? lasts(state) / lasts(state.a) : 0;

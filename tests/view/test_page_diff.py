@@ -38,6 +38,17 @@ class Diff(PageCase):
         self.browser.choose('#type', 'alloc_space')
         self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', directory)[0] for directory in (old, new)])
 
+    def test_two_recordings_of_different_lengths_are_compared_as_if_they_were_as_long(self):
+        old, new = self.side('old', 3, n_ticks=1), self.side('new', 5, n_ticks=4)
+        for name, n in (('old', 1), ('new', 4)):
+            for tick in range(1, n + 1):
+                self.file(f'{name}/server.7.{tick:04}.cpu.pb.gz', [(['f', 'main'], [1, 100])], [('samples', 'count'), ('cpu', 'nanoseconds')], (START + 10 * tick) * SECOND, 10 * SECOND)
+        self.show('--diff', old, new)
+        self.browser.click('#kinds [data-value=cpu]')
+        self.assertEqual(self.shown(), [400, 400])
+        self.browser.click('#even')
+        self.assertEqual(self.shown(), [100, 400])
+
     def test_a_link_keeps_what_is_compared(self):
         old, new = self.side('old', 5), self.side('new', 3)
         self.show('--diff', old, new)

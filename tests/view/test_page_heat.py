@@ -53,6 +53,12 @@ class Heat(PageCase):
         self.browser.click('#whole')
         self.assertEqual(self.shown(), [540 * MS])
 
+    def test_a_block_is_moved_by_keys(self):
+        self.show(self.busy(), fragment='#k=events')
+        for key, ms in (('\ue014', 21), ('\ue015', 21), ('\ue015', 1), ('\ue013\ue013', 21), ('\ue008\ue015\ue008', 42), ('\ue014', 42), ('\ue00c', 540)):
+            self.browser.keys('#heat', key)  # right: the largest; down; down; up, up; shift and down; right; Escape
+            self.assertEqual(self.shown(), [ms * MS], key)
+
     def test_a_cell_tells_its_time_and_its_value(self):
         self.show(self.busy(), fragment='#k=events')
         lines = self.box_at(1.5 * self.column_px(), 20.5 * ROW_PX, '#heat')
