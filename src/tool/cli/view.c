@@ -6,17 +6,17 @@
  * from other machines. Profiles go into the pack by process and time: ordered by the sequence numbers in their names,
  * or, for other names, by the times in the files, which are then read twice.
  */
+#include "base/text.h"
 #include "tool/cli/cli.h"
 #include "tool/cli/out.h"
 #include "tool/cli/view_leaks.h"
-#include "tool/cli/view_page.h"
-#include "tool/cli/view_sides.h"
 #include "tool/cli/view_summary.h"
 #include "tool/query/print.h"
 #include "profile/kinds.h"
 #include "tool/query/files.h"
 #include "tool/pack/pack.h"
 #include "tool/query/paths.h"
+#include "view/page.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -48,6 +48,12 @@ struct loose {
     int64_t end_ns;
 };
 
+/* Zero: nothing is compared. */
+struct sides {
+    const char *old, *new;       /* arguments of the command line */
+    struct dp_query_paths files; /* of old, sorted */
+};
+
 struct view {
     struct dp_query_paths paths;
     size_t limit_bytes;
@@ -57,7 +63,7 @@ struct view {
     struct dp_query_file *names;
     struct loose *loose;
     size_t n_names, n_loose, n_skipped;
-    struct dp_cli_view_sides sides;
+    struct sides sides;
     bool many_directories;
     char program[64]; /* of the first file */
 };
@@ -66,6 +72,39 @@ static int out_of_memory(void)
 {
     dp_query_print_error("view", "out of memory");
     return DP_EXIT_FAILED;
+}
+
+/* ---- the two sides of a comparison ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Finds the files of OLD. 0, or an exit status after one line on stderr. */
+static int find_sides(struct sides *sides, char **paths, size_t n)
+{
+    if (n != 2 || !strcmp(paths[0], paths[1])) {
+        dp_query_print_error("view", "--diff takes two different paths: deltaprof view --diff OLD NEW");
+        return DP_EXIT_USAGE;
+    }
+    sides->old = paths[0];
+    sides->new = paths[1];
+    int status = dp_query_paths_add_all(&sides->files, "view", paths, 1);
+    if (!status)
+        qsort(sides->files.at, sides->files.n, sizeof *sides->files.at, by_name);
+    return status;
+}
+
+static bool is_old(const struct sides *sides, const char *file)
+{
+    return sides->old && bsearch(&file, sides->files.at, sides->files.n, sizeof *sides->files.at, by_name);
+}
+
+/* The argument that named the file; "": nothing is compared. */
+static const char *side_of(const struct sides *sides, const char *file)
+{
+    return !sides->old ? "" : is_old(sides, file) ? sides->old : sides->new;
 }
 
 static int add_decoded(struct view *v, const char *file, const struct dp_pack_source *source)
@@ -115,7 +154,7 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
     snprintf(program, sizeof program, "%.*s", (int)f->n_program, f->program);
     snprintf(kind, sizeof kind, "%.*s", (int)f->n_kind, f->kind);
     if (v->sides.old)
-        snprintf(directory, sizeof directory, "%s", dp_cli_view_side(&v->sides, f->file));
+        snprintf(directory, sizeof directory, "%s", side_of(&v->sides, f->file));
     else if (v->many_directories)
         snprintf(directory, sizeof directory, "%.*s", (int)n_directory(f), f->file);
     if (is_new_process) {
@@ -221,8 +260,7 @@ static int add_all(struct view *v)
             return DP_EXIT_USAGE;
         }
         if (!dp_query_file_parse(v->paths.at[i], &name))
-            v->loose[v->n_loose++] =
-                (struct loose){.file = v->paths.at[i], .side = dp_cli_view_side(&v->sides, v->paths.at[i])};
+            v->loose[v->n_loose++] = (struct loose){.file = v->paths.at[i], .side = side_of(&v->sides, v->paths.at[i])};
     }
     v->n_names = dp_query_files_sort(v->paths.at, v->paths.n, v->names);
     int status = add_all_named(v);
@@ -261,7 +299,7 @@ static int judge_leaks(struct view *v)
     if (!heap)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        if (!strncmp(v->names[i].kind, "heap.", 5) && !dp_cli_view_is_old(&v->sides, v->names[i].file))
+        if (!strncmp(v->names[i].kind, "heap.", 5) && !is_old(&v->sides, v->names[i].file))
             heap[n++] = v->paths.at[v->names[i].position];
     int status = n ? dp_cli_view_leaks(&v->pack, heap, n, v->limit_bytes) : 0;
     free(heap);
@@ -276,7 +314,7 @@ static int summarise(struct view *v)
     if (!files)
         return out_of_memory();
     for (size_t i = 0; i < v->n_names; i++)
-        if (!dp_cli_view_is_old(&v->sides, v->names[i].file) && v->names[i].kind_id < DP_KIND_DELTAS)
+        if (!is_old(&v->sides, v->names[i].file) && v->names[i].kind_id < DP_KIND_DELTAS)
             files[n++] = v->paths.at[v->names[i].position];
     int status = n ? dp_cli_view_summary(&v->pack, files, n, v->limit_bytes) : 0;
     free(files);
@@ -284,6 +322,60 @@ static int summarise(struct view *v)
 }
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */
+
+/* Makes base64 of a stream of bytes: what is left of three bytes waits for the next. */
+struct base64 {
+    struct dp_cli_out *out;
+    uint8_t left[3];
+    size_t n_left;
+};
+
+static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct base64 *b = ctx;
+    const uint8_t *at = bytes;
+    char text[4096];
+    size_t n_text = 0;
+    int err = 0;
+    while (n_bytes && !err) {
+        b->left[b->n_left++] = *at++;
+        n_bytes--;
+        if (b->n_left < 3)
+            continue;
+        n_text += dp_text_base64(text + n_text, b->left, sizeof b->left);
+        b->n_left = 0;
+        if (n_text == sizeof text) {
+            err = dp_cli_out_write(b->out, text, n_text);
+            n_text = 0;
+        }
+    }
+    return err || !n_text ? err : dp_cli_out_write(b->out, text, n_text);
+}
+
+static int finish_base64(struct base64 *b)
+{
+    char text[4];
+    size_t n_text = dp_text_base64(text, b->left, b->n_left);
+    return n_text ? dp_cli_out_write(b->out, text, n_text) : 0;
+}
+
+static int write_page(struct dp_pack *pack, struct dp_cli_out *out)
+{
+    static const char begin[] = "<script type=\"application/octet-stream\">", end[] = "</script>\n";
+    struct base64 base64 = {.out = out};
+    int err = dp_cli_out_write(out, dp_view_page_before, dp_view_page_before_bytes);
+    struct dp_gzip *gzip = err ? NULL : dp_gzip_new(put_base64, &base64);
+    if (!err && !gzip)
+        err = -ENOMEM;
+    if (err || (err = dp_cli_out_write(out, begin, sizeof begin - 1)) ||
+        (err = dp_pack_write(pack, dp_gzip_write, gzip)) || (err = dp_gzip_finish(gzip)) ||
+        (err = finish_base64(&base64)) || (err = dp_cli_out_write(out, end, sizeof end - 1)))
+        goto out;
+    err = dp_cli_out_write(out, dp_view_page_after, dp_view_page_after_bytes);
+out:
+    dp_gzip_free(gzip);
+    return err;
+}
 
 static int write_file(struct view *v)
 {
@@ -295,7 +387,7 @@ static int write_file(struct view *v)
     if (status)
         return status;
     bool is_file = out.path;
-    status = dp_cli_out_close(&out, dp_cli_view_page(&v->pack, &out));
+    status = dp_cli_out_close(&out, write_page(&v->pack, &out));
     if (!status && is_file) {
         puts(path);
         status = dp_query_print_flush("view");
@@ -332,7 +424,7 @@ int dp_cli_view(int argc, char **argv)
         status = DP_EXIT_USAGE;
     }
     if (!status && is_diff)
-        status = dp_cli_view_sides_find(&v.sides, argv + optind, (size_t)(argc - optind));
+        status = find_sides(&v.sides, argv + optind, (size_t)(argc - optind));
     v.pack.sides[0] = v.sides.old, v.pack.sides[1] = v.sides.new;
     if (!status)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
@@ -351,7 +443,7 @@ int dp_cli_view(int argc, char **argv)
     dp_query_source_fini(&v.source);
     dp_pack_fini(&v.pack);
     dp_query_paths_fini(&v.paths);
-    dp_cli_view_sides_fini(&v.sides);
+    dp_query_paths_fini(&v.sides.files);
     free(v.names);
     free(v.loose);
     return status;
