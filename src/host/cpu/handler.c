@@ -106,13 +106,12 @@ static bool is_at_eintr(const ucontext_t *context)
 }
 
 /* The record of a stack, of which less is kept the fuller the table is. */
-static dp_record_id record_of(const struct dp_stack *stack)
+static dp_record_id record_of(uint32_t labels, const struct dp_stack *stack)
 {
     static const struct {
         uint32_t depth;
         unsigned sixteenths;
     } steps[] = {{UINT32_MAX, 12}, {8, 14}};
-    uint32_t labels = dp_labels_now(stack);
     struct dp_stack brief = *stack;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (brief.depth > steps[i].depth)
@@ -133,14 +132,16 @@ static bool record(dp_cpu_slot slot, const struct dp_stack *stack, uintptr_t pc,
 {
     if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
         return false;
-    dp_record_id id = record_of(stack);
-    int64_t ns = dp_cpu_thread_credit(slot, dp_cpu_own_clock_ns());
+    uint32_t labels = dp_labels_now(stack);
+    dp_record_id id = record_of(labels, stack);
+    int64_t clock_ns = dp_cpu_own_clock_ns(), ns = dp_cpu_thread_credit(slot, clock_ns);
     dp_record_count(DP_KIND_CPU, id, n, ns);
     dp_events_add(DP_KIND_CPU, id, n, ns, 0, 0);
     const struct dp_frame *leaf = dp_frame_get(stack->frames[0]);
     if (pc && stack->frames[0] >= DP_FRAME_FIRST_REAL && leaf->type == DP_FRAME_CODE && pc >= leaf->pc &&
         pc - leaf->pc <= DP_CPU_DISTANCE_MAX)
         dp_cpu_address_add(id, (uint32_t)(pc - leaf->pc), n, ns);
+    dp_cpu_tell(dp_cpu_thread_tid(slot), clock_ns, labels, stack, n);
     return true;
 }
 

@@ -7,9 +7,7 @@
  * contains the thread's id. So threads need not register, threads of raw clone can be timed, and turning a profile off
  * needs no help of theirs. A timer outlives its thread until it is deleted.
  *
- * 1. A thread has at most one slot. Its id stands in `tids`, in one of the 64 places that its id leads to. Two threads
- *    may add the same id at once: each claims a free place, then looks at all places before it; if the id stands there
- *    too, it frees its own. Both stores come before both looks in the total order [TWICE], so one of them is seen.
+ * 1. A thread has at most one slot (host/thread/tids.h).
  * 2. credited_ns only grows, by compare-and-swap, and each step is added to a row by the thread that made it. So the
  *    rows of a thread sum to the last value of its clock that was read: weights of samples share out the true time.
  * 3. A timer is deleted by the thread that swaps its id out of the slot. A thread that arms stores the id and then
@@ -29,6 +27,7 @@
 #include "host/table/event_ring.h"
 #include "host/table/record.h"
 #include "host/thread/thread.h"
+#include "host/thread/tids.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -39,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUCKETS_TRIED = 4, KEYS_IN_THREAD = 32, ROUNDS = 4 };
+enum { KEYS_IN_THREAD = 32, ROUNDS = 4 };
 enum { CLOCK_OF_THREAD = 4 | 2 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */ };
 
 /* 97 of 100, so that samples are not in step with timers of the program. */
@@ -49,7 +48,7 @@ enum { CLOCK_OF_THREAD = 4 | 2 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */ };
 
 struct dp_cpu_state dp_cpu_state;
 
-static DP_LARGE _Alignas(64) _Atomic int32_t tids[DP_CPU_THREADS]; /* 0: free */
+static DP_LARGE struct dp_tids tids;
 static DP_LARGE struct dp_cpu_thread threads[DP_CPU_THREADS];
 static _Atomic uint32_t n_serials;
 
@@ -65,62 +64,37 @@ struct dp_cpu_thread *dp_cpu_thread_at(dp_cpu_slot slot)
 
 int32_t dp_cpu_thread_tid(dp_cpu_slot slot)
 {
-    return dp_load_acquire(&tids[slot - 1]); /* [SLOT] */
-}
-
-/* Place i, of DP_CPU_BUCKET * BUCKETS_TRIED, of a thread. Threads are created with rising ids, so neighbours share a
- * line. */
-static uint32_t place_of(int32_t tid, uint32_t i)
-{
-    uint32_t bucket = ((uint32_t)tid / DP_CPU_BUCKET + i / DP_CPU_BUCKET) % DP_CPU_BUCKETS;
-    return bucket * DP_CPU_BUCKET + ((uint32_t)tid + i) % DP_CPU_BUCKET;
-}
-
-static dp_cpu_slot find_before(int32_t tid, uint32_t end)
-{
-    for (uint32_t i = 0; i < end; i++)
-        if (dp_load_total(&tids[place_of(tid, i)]) == tid) /* [TWICE] */
-            return place_of(tid, i) + 1;
-    return 0;
+    return dp_tids_get(&tids, slot);
 }
 
 dp_cpu_slot dp_cpu_thread_find(int32_t tid)
 {
-    return find_before(tid, DP_CPU_BUCKET * BUCKETS_TRIED);
+    return dp_tids_find(&tids, tid);
 }
 
 dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
 {
-    for (uint32_t i = 0; i < DP_CPU_BUCKET * BUCKETS_TRIED; i++) {
-        uint32_t place = place_of(tid, i);
-        int32_t is_free = 0;
-        /* A negative id claims the place without being found; its owner alone fills it. */
-        if (dp_load_relaxed(&tids[place]) || !dp_cas_relaxed(&tids[place], &is_free, -1))
-            continue;
-        struct dp_cpu_thread *thread = &threads[place];
-        dp_store_relaxed(&thread->credited_ns, credited_ns);
-        dp_store_relaxed(&thread->timer, 0);
-        dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
-        dp_store_relaxed(&thread->no_stack, 0);
-        dp_store_relaxed(&thread->is_ours, 0);
-        dp_store_relaxed(&thread->is_untimed, 0);
-        thread->seen = 0;
-        dp_swap_total(&tids[place], tid); /* [TWICE], [SLOT]: the slot is filled */
-        if (find_before(tid, i)) {
-            dp_store_release(&tids[place], 0);
-            return 0;
-        }
-        dp_add_relaxed(&dp_cpu_state.n_threads, 1);
-        return place + 1;
-    }
-    return 0;
+    dp_cpu_slot slot = dp_tids_claim(&tids, tid);
+    if (!slot)
+        return 0;
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    dp_store_relaxed(&thread->credited_ns, credited_ns);
+    dp_store_relaxed(&thread->timer, 0);
+    dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
+    dp_store_relaxed(&thread->no_stack, 0);
+    dp_store_relaxed(&thread->is_ours, 0);
+    dp_store_relaxed(&thread->is_untimed, 0);
+    thread->seen = 0;
+    if (!dp_tids_publish(&tids, slot, tid))
+        return 0;
+    dp_add_relaxed(&dp_cpu_state.n_threads, 1);
+    return slot;
 }
 
 void dp_cpu_thread_remove(dp_cpu_slot slot)
 {
-    int32_t tid = dp_load_relaxed(&tids[slot - 1]);
     dp_cpu_thread_disarm(slot);
-    if (tid > 0 && dp_cas_publish(&tids[slot - 1], &tid, 0)) /* [SLOT] */
+    if (dp_tids_remove(&tids, slot))
         dp_sub_relaxed(&dp_cpu_state.n_threads, 1);
 }
 
@@ -168,16 +142,18 @@ int64_t dp_cpu_thread_credit(dp_cpu_slot slot, int64_t now_ns)
     return 0;
 }
 
-bool dp_cpu_add_synthetic(uint32_t frame, uint32_t labels, int64_t n, int64_t ns)
+bool dp_cpu_add_synthetic(uint32_t frame, uint32_t labels, int64_t ns, int32_t tid, int64_t clock_ns)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
     dp_record_id id;
     if (!dp_record_intern(DP_KIND_CPU, labels, &stack, &id))
         return false;
-    if (n || !dp_load_relaxed(&dp_cpu_state.sig))
-        dp_record_count(DP_KIND_CPU, id, n, ns);
+    if (!dp_load_relaxed(&dp_cpu_state.sig))
+        dp_record_count(DP_KIND_CPU, id, 0, ns);
     else /* no sample: a process without any writes no profile */
-        dp_table_add(DP_KIND_CPU, id, n, ns);
+        dp_table_add(DP_KIND_CPU, id, 0, ns);
+    if (tid)
+        dp_cpu_tell(tid, clock_ns, labels, &stack, 0);
     return true;
 }
 
@@ -300,9 +276,9 @@ static void ends(int32_t tid)
     dp_cpu_thread_disarm(slot);
     const struct dp_stack none = {0};
     if (dp_cpu_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero()) {
-        int64_t ns = dp_cpu_thread_credit(slot, dp_cpu_own_clock_ns());
+        int64_t clock_ns = dp_cpu_own_clock_ns(), ns = dp_cpu_thread_credit(slot, clock_ns);
         if (ns)
-            dp_cpu_add_synthetic(dp_cpu_rest_of(slot), dp_labels_now(&none), 0, ns);
+            dp_cpu_add_synthetic(dp_cpu_rest_of(slot), dp_labels_now(&none), ns, tid, clock_ns);
     }
     dp_cpu_thread_remove(slot);
 }
@@ -348,7 +324,7 @@ void dp_cpu_thread_begins(void)
 DP_IN_CHILD void dp_cpu_threads_fork_child(void)
 {
     if (dp_load_relaxed(&dp_cpu_state.n_threads))
-        memset(tids, 0, sizeof tids);
+        memset(&tids, 0, sizeof tids);
     dp_add_relaxed(&dp_cpu_state.room, dp_load_relaxed(&dp_cpu_state.n_timers));
     dp_store_relaxed(&dp_cpu_state.n_timers, 0);
     dp_store_relaxed(&dp_cpu_state.n_threads, 0);

@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "base/atomic.h"
+#include "host/thread/tids.h"
+#include "host/unwind/stack.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 /* A thread's number in the table, from 1 on; 0: none. Valid while the thread lives. */
 typedef uint32_t dp_cpu_slot;
 
-enum { DP_CPU_BUCKETS = 256, DP_CPU_BUCKET = 16, DP_CPU_THREADS = DP_CPU_BUCKETS * DP_CPU_BUCKET };
+enum { DP_CPU_THREADS = DP_TIDS_MAX };
 
 struct dp_cpu_thread {
     _Atomic int64_t credited_ns; /* of its CPU clock: the part that rows have, or that came before the profile */
@@ -25,19 +26,34 @@ struct dp_cpu_thread {
     uint32_t seen;              /* the last scan that met it; only the scanning thread uses it */
 };
 
+/*
+ * Another profile of the same threads: is told of each stretch of CPU time that a row gets, which ends at clock_ns of
+ * the thread's CPU clock, with its labels and stack. n: samples. Called by the thread, also in a signal handler, or by
+ * a report.
+ */
+typedef void (*dp_cpu_listener_fn)(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *, int64_t n);
+
 /* Relaxed, unless said. */
 extern struct dp_cpu_state {
     _Atomic int64_t period_ns;   /* CPU time between samples; 0: off */
     _Atomic int64_t credited_ns; /* the sum of what rows got since the profile began */
     _Atomic int32_t room;        /* timers that may still be created */
     _Atomic int32_t n_timers;
-    _Atomic int32_t n_threads; /* in the table */
-    _Atomic int sig;           /* the signal of the timers; 0: there are none, only clocks are read */
+    _Atomic int32_t n_threads;            /* in the table */
+    _Atomic(dp_cpu_listener_fn) listener; /* NULL: none */
+    _Atomic int sig;                      /* the signal of the timers; 0: there are none, only clocks are read */
 } dp_cpu_state DP_INTERNAL;
 
 static inline bool dp_cpu_is_on(void)
 {
     return __builtin_expect(dp_load_relaxed(&dp_cpu_state.period_ns) != 0, 0);
+}
+
+static inline void dp_cpu_tell(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *stack, int64_t n)
+{
+    dp_cpu_listener_fn fn = dp_load_relaxed(&dp_cpu_state.listener);
+    if (fn)
+        fn(tid, clock_ns, labels, stack, n);
 }
 
 struct dp_cpu_thread *dp_cpu_thread_at(dp_cpu_slot slot);
@@ -74,8 +90,11 @@ int64_t dp_cpu_thread_credit(dp_cpu_slot slot, int64_t now_ns);
 /* The synthetic frame for time of a thread that no sample stands for. */
 uint32_t dp_cpu_rest_of(dp_cpu_slot slot);
 
-/* Adds to the row of a synthetic frame. False: nothing can be recorded now; pass the time on later. */
-bool dp_cpu_add_synthetic(uint32_t frame, uint32_t labels, int64_t n, int64_t ns);
+/*
+ * Adds time to the row of a synthetic frame. tid, clock_ns: for the listener; tid 0: time of no known thread. False:
+ * nothing can be recorded now; pass the time on later.
+ */
+bool dp_cpu_add_synthetic(uint32_t frame, uint32_t labels, int64_t ns, int32_t tid, int64_t clock_ns);
 
 /* The value of a timer's signal tells the slot, and that it is one of these timers. */
 uint64_t dp_cpu_value_of(dp_cpu_slot slot, uint32_t serial);

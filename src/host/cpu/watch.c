@@ -88,7 +88,7 @@ static void add_rest(dp_cpu_slot slot, int32_t tid, int64_t clock_ns, uint32_t f
         return;
     int64_t ns = dp_cpu_thread_credit(slot, clock_ns);
     if (ns)
-        dp_cpu_add_synthetic(frame, labels, 0, ns);
+        dp_cpu_add_synthetic(frame, labels, ns, tid, clock_ns);
 }
 
 /* Returns what no row has of the thread's clock; 0 too if the thread is gone. */
@@ -177,7 +177,7 @@ static void settle_unseen(int64_t process_ns, int64_t pending_ns)
 {
     int64_t known_ns = dp_load_relaxed(&dp_cpu_state.credited_ns) + pending_ns + watch.unseen_ns;
     int64_t unseen_ns = process_ns - watch.process_ns - known_ns;
-    if (unseen_ns > 0 && dp_cpu_add_synthetic(DP_FRAME_BETWEEN, 0, 0, unseen_ns))
+    if (unseen_ns > 0 && dp_cpu_add_synthetic(DP_FRAME_BETWEEN, 0, unseen_ns, 0, 0))
         watch.unseen_ns += unseen_ns;
 }
 

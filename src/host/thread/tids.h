@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/thread/tids.h - a fixed table of thread ids, without a lock: any thread may enter, find or remove any id. Users
+ * keep what they know of a thread in an array of their own, by slot. Context: hook, signal handler.
+ */
+#pragma once
+
+#include "base/atomic.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { DP_TIDS_BUCKETS = 256, DP_TIDS_BUCKET = 16, DP_TIDS_MAX = DP_TIDS_BUCKETS * DP_TIDS_BUCKET };
+
+/* Zeroed is empty. A slot is a number from 1 on; 0: none. */
+struct dp_tids {
+    _Alignas(64) _Atomic int32_t at[DP_TIDS_MAX]; /* 0: free; -1: claimed */
+};
+
+/* The id in a slot; 0 or less: none. What the slot's owner stored before it published the id is visible. */
+static inline int32_t dp_tids_get(struct dp_tids *tids, uint32_t slot)
+{
+    return dp_load_acquire(&tids->at[slot - 1]); /* [SLOT] */
+}
+
+/* The slot of an id; 0: it is not in the table. */
+uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid);
+
+/*
+ * To enter an id: claim gives a slot that nobody finds, 0: there is no room near its places. The caller fills what
+ * belongs to the slot and publishes the id. publish returns false, and frees the slot, if another thread has entered
+ * the id meanwhile.
+ */
+uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid);
+bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid);
+
+/* Frees a slot. False: it was free, or another thread freed it. */
+bool dp_tids_remove(struct dp_tids *tids, uint32_t slot);
