@@ -84,6 +84,17 @@ void dp_objects_recheck(void)
     dp_objects_unload_end();
 }
 
+bool dp_objects_hold(void)
+{
+    uint32_t none = 0;
+    return dp_cas_acquire(&dp_objects_state.unload, &none, CHECKING | 1);
+}
+
+void dp_objects_release(void)
+{
+    dp_sub_release(&dp_objects_state.unload, CHECKING | 1); /* [UNLOAD] */
+}
+
 DP_IN_CHILD void dp_objects_fork_child(void)
 {
     if (!dp_load_relaxed(&dp_objects_state.unload))

@@ -22,6 +22,7 @@
 #include "host/unwind/libunwind.h"
 #include "host/unwind/provided.h"
 #include "host/unwind/recent_stacks.h"
+#include "host/unwind/sibling.h"
 #include "host/unwind/unwind_cache.h"
 #include "host/unwind/walk.h"
 
@@ -39,6 +40,11 @@ int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_byt
     dp_reach_init();
     int err = dp_stack_cache_init(depth_max);
     return err ? err : dp_unwind_cache_init(budget_bytes, mode != DP_UNWIND_FP);
+}
+
+unsigned dp_unwind_depth(void)
+{
+    return depth_max;
 }
 
 size_t dp_unwind_scratch_bytes(void)
@@ -223,6 +229,16 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
     if (__builtin_expect(dp_provided_any(), 0))
         add_provided(cache, &site, true, stack);
     dp_stack_cache_end(cache);
+}
+
+bool dp_unwind_walk_sibling(const struct dp_sibling *at, dp_frame_id *frames, struct dp_stack *stack)
+{
+    bool cut;
+    uint32_t of = generation(), n = of ? dp_sibling_walk(at, of, frames, depth_max, &cut) : 0;
+    if (!n || !at->is_there(at->ctx))
+        return false;
+    set_stack(stack, frames, n, cut);
+    return true;
 }
 
 bool dp_unwind_wants_module(void)

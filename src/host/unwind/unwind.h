@@ -44,6 +44,22 @@ struct dp_interrupted {
  */
 void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_interrupted *at, struct dp_stack *stack);
 
+/* A place where another thread of the process waits in a system call or a page fault. */
+struct dp_sibling {
+    uintptr_t pc, sp;
+    bool (*is_there)(void *ctx); /* whether the thread has not run since that place was read */
+    void *ctx;
+};
+
+/*
+ * Fills stack with the frames of another thread from that place rootward, by rules only; its stack is read through the
+ * kernel. frames: room for the `depth` of dp_unwind_init. The leaf is its function's beginning. Frames of runtimes are
+ * not found. False: the thread ran meanwhile, or not even the leaf is known. Context: not a hook.
+ */
+bool dp_unwind_walk_sibling(const struct dp_sibling *, dp_frame_id *frames, struct dp_stack *stack);
+/* The most frames that it finds. */
+unsigned dp_unwind_depth(void);
+
 /*
  * Whether libunwind is needed and not loaded yet. It is needed with unwind=libunwind, or after a frame that no rule
  * describes.

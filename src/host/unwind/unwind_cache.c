@@ -140,3 +140,34 @@ uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation)
         store(pc + 1, key, value);
     return value;
 }
+
+static uint64_t value_of_sibling(uintptr_t pc, bool exact, dp_object_id object)
+{
+    uintptr_t lookup_pc = exact ? pc : pc - 1, start = pc & ~(uintptr_t)(PIECE_BYTES - 1);
+    if (!object) /* generated code may go while it is read */
+        return frame_at(0, exact ? start : lookup_pc) | (uint64_t)dp_rule_none() << 32;
+    uint32_t rule = make_rule(object, lookup_pc, &start);
+    return frame_at(object, exact ? start : lookup_pc) | (uint64_t)rule << 32;
+}
+
+uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generation, bool (*is_there)(void *ctx),
+                                    void *ctx)
+{
+    uint64_t key = dp_unwind_cache_generation_key(generation) ^ (exact ? INTERRUPTED : 0), value;
+    uintptr_t behind = exact ? pc + 1 : pc;
+    uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask);
+    if (dp_unwind_cache_peek(dp_unwind_cache_rows, mask, key, behind, &value) && value)
+        return value;
+    if (!dp_objects_hold())
+        return 0;
+    dp_object_id object = 0;
+    value = 0;
+    if (is_there(ctx)) {
+        object = dp_object_find(exact ? pc : pc - 1);
+        value = value_of_sibling(pc, exact, object);
+    }
+    if (object)
+        store(behind, key, value);
+    dp_objects_release();
+    return value;
+}

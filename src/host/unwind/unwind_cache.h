@@ -48,6 +48,14 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation);
  */
 uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation);
 
+/*
+ * The same for code in which another thread stands: a return address, or with `exact` the place where it is. A new
+ * value is made while no unload can begin, and only if is_there still says then that the thread stands there. 0: it
+ * cannot be made now. Context: not a hook.
+ */
+uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generation, bool (*is_there)(void *ctx),
+                                    void *ctx);
+
 static inline uint32_t dp_unwind_cache_rule(uint64_t value)
 {
     return (uint32_t)(value >> 32);
