@@ -54,6 +54,7 @@ enum deltaprof_kind {
     DELTAPROF_BLOCK = 2,
     DELTAPROF_CPU = 3,   /* of what the hooks record: there are no CPU records of a runtime */
     DELTAPROF_CHAIN = 4, /* who waited for whom; of what the hooks record, as CPU time is */
+    DELTAPROF_WALL = 5,  /* where threads spent their time, likewise */
 };
 
 /* Or'ed to DELTAPROF_HEAP: a heap record is keyed by its stack alone; see records.h. */

@@ -146,7 +146,7 @@ static int emit(lua_State *L)
 }
 
 /* The kinds for write(), by enum deltaprof_kind, and one consumer of each. */
-static const char *const kinds[] = {"heap", "mutex", "block", "cpu", "chain", NULL};
+static const char *const kinds[] = {"heap", "mutex", "block", "cpu", "chain", "wall", NULL};
 static struct deltaprof_delta *consumers[sizeof kinds / sizeof *kinds - 1];
 
 static int to_file(void *ctx, const void *bytes, size_t n_bytes)

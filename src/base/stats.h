@@ -33,6 +33,8 @@
     X(CPU_BRIEF, "CPU samples whose stacks were cut short: the record table is nearly full (raise memory=)")    \
     X(CPU_UNLISTED, "threads whose CPU time is not told apart: there are too many")                             \
     X(CPU_INTERRUPTED, "system calls that a CPU sample met at EINTR, by its own signal or another")             \
+    X(WALL_UNLISTED, "threads whose life is not told apart: there are too many")                                \
+    X(WALL_UNSEEN, "looks at threads that did not show where they wait: /proc or a sandbox forbids it")         \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                     \
     X(TICKS, "ticks delivered")                                                                                 \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")

@@ -27,6 +27,7 @@ struct dp_config {
     int64_t mutex_rate;    /* 1 in n; 0 off */
     int64_t block_rate_ns; /* 0 off */
     int64_t cpu_rate_ns;   /* 0 off */
+    int64_t wall_rate_ns;  /* 0 off */
     int64_t interval_ns;   /* 0 on request only */
     int64_t stuck_ns;      /* 0 off */
     int64_t keep;          /* ticks; 0 all */

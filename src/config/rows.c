@@ -29,6 +29,8 @@ static const struct dp_config_row rows[] = {
     {{"tables", "DIR", "the user's directory in a tmpfs, under run and LD_PRELOAD; else none",
       "directory in a tmpfs for tables that other processes can read, also after a kill -9; none = private memory"},
      DP_KEY_FILE, AT(tables), 0, 0, 0, "none"},
+    {{"wall_rate", "TIME", "0", "time between two looks at where each thread is, such as 100ms; 0 = only for wall?seconds=N"},
+     DP_KEY_TIME, AT(wall_rate_ns), OR_ZERO(MS), 60 * 1000 * MS, DP_KEY_LIVE, NULL},
     {{"interval", "TIME", "15s", "how often profiles are written; 0 = only on request and at exit"},
      DP_KEY_TIME, AT(interval_ns), OR_ZERO(MS), 8760 * HOUR, DP_KEY_LIVE, NULL},
     {{"out", "DIR", ". under run and LD_PRELOAD without listen, else none",

@@ -39,7 +39,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 4,
             .period_type = "space",
             .period_unit = "bytes",
-            .table_share = 6,
+            .table_share = 12,
             .can_grow = true,
             .endpoints =
                 {
@@ -63,7 +63,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
-            .table_share = 1,
+            .table_share = 2,
             .has_locks = true,
             .endpoints =
                 {
@@ -86,7 +86,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
-            .table_share = 1,
+            .table_share = 2,
             .has_locks = true,
             .endpoints =
                 {
@@ -108,7 +108,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "cpu",
             .period_unit = "nanoseconds",
-            .table_share = 1,
+            .table_share = 2,
             .endpoints =
                 {
                     {"delta_cpu", true, NULL, "where threads used CPU time, since this cursor's last reply", 0},
@@ -139,10 +139,32 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                     {"chain", false, NULL, "who waited for whom, since start", 0},
                 },
         },
+    [DP_KIND_WALL] =
+        {
+            .name = "wall",
+            .rank = 5,
+            .receivers_name = "wall",
+            .types =
+                {
+                    {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"wall", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                },
+            .n_types = 2,
+            .n_values = 2,
+            .period_type = "wall",
+            .period_unit = "nanoseconds",
+            .table_share = 1,
+            .endpoints =
+                {
+                    {"delta_wall", true, NULL, "where threads spent their time, since this cursor's last reply", 0},
+                    {"wall", false, NULL,
+                     "where threads spent their time, since start; with ?seconds=N in the next N seconds", 0},
+                },
+        },
     [DP_KIND_EVENTS] =
         {
             .name = "events",
-            .rank = 5,
+            .rank = 6,
             .receivers_name = "events",
             .types =
                 {

@@ -20,10 +20,11 @@ enum dp_kind_id {
     DP_KIND_BLOCK,
     DP_KIND_CPU,
     DP_KIND_CHAIN,
+    DP_KIND_WALL,
     DP_KIND_EVENTS,
-    DP_KINDS,                           /* number of all kinds; as a kind: none */
-    DP_KIND_TABLES = DP_KIND_CHAIN + 1, /* number of kinds with records in the table */
-    DP_KIND_DELTAS = DP_KIND_CHAIN + 1, /* number of kinds with deltas, those with records included */
+    DP_KINDS,                          /* number of all kinds; as a kind: none */
+    DP_KIND_TABLES = DP_KIND_WALL + 1, /* number of kinds with records in the table */
+    DP_KIND_DELTAS = DP_KIND_WALL + 1, /* number of kinds with deltas, those with records included */
 };
 
 /*

@@ -75,7 +75,7 @@ DOORS = {
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit restart free_more free_delivered add_values'.split()] + [
     f'lock_source.c:{f}' for f in 'leaf block_prepare mutex_summary block_summary chain_summary is_filtered mutex_lock_of block_lock_of chain_lock_of'.split()] + [
-    'dp_lock_rows_scan', 'lock_source.c:tower', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
+    'dp_lock_rows_scan', 'lock_source.c:tower', 'wall_source.c:settle', 'wall_source.c:state', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
@@ -85,6 +85,9 @@ POINTERS = {
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
+    r'dp_waiting_end|waiting\.c:\w+': ['threads.c:hear_wait'],
+    r'dp_cpu_add_synthetic|timers\.c:\w+|handler\.c:\w+|dp_cpu_handle': ['threads.c:hear_cpu'],
+    r'dp_cpu_proc_threads|proc\.c:\w+': ['watch.c:visit_thread'],
     r'dp_heap_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object

@@ -29,19 +29,21 @@ HOST = {
     'heap': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
     'locks': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
     'cpu': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'wall': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'locks', 'cpu'],
     'symbols': ['base', 'config', 'pprof', 'objects'],
     'resident': ['base', 'profile', 'table', 'heap'],
     'report': ['base', 'config', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
     'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'symbols', 'report'],
-    'agent': ['base', 'config', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'report'],
+    'agent': ['base', 'config', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'report'],
     'http': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
-    'api': ['base', 'config', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'resident', 'report', 'records',
+    'api': ['base', 'config', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'resident', 'report', 'records',
             'agent', 'endpoint', 'http'],
 }
 REPORT_HALF = {
     'heap': HOST['heap'] + ['pprof', 'symbols', 'resident', 'report'],
     'locks': HOST['locks'] + ['pprof', 'symbols', 'report'],
     'cpu': HOST['cpu'] + ['pprof', 'symbols', 'report'],
+    'wall': HOST['wall'] + ['pprof', 'symbols', 'report'],
 }
 TOOL = {
     'model': ['base', 'pprof', 'profile'],
@@ -69,12 +71,13 @@ SUBJECTS = {
     'endpoint': 'http_access http_reply http_request http_server http_socket',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
-    'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule stack stack_cache unwinder walk',
+    'host/unwind': 'cfi interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule sibling stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event trace trace_context',
     'host/locks': 'captures chain contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
                   'lock_frames lock_learn lock_name lock_rows pairing task wait waiter waiters waiting waits',
+    'host/thread': 'tids',
     'host/cpu': 'address_baseline address_given address_piece address_pieces address_rows',
-    'host/report': 'baseline chain_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
+    'host/report': 'baseline wall_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
     'host/api': 'commands core outside record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }

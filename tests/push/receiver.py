@@ -62,7 +62,7 @@ def check_labels(labels):
         demand(re.fullmatch('[a-zA-Z_][a-zA-Z0-9_]*', name), 'label name %r' % name)
         demand(value and len(value.encode()) <= 2048, 'label %s is empty or long' % name)
         demand(not name.startswith('__') or name in ('__name__', '__delta__'), 'reserved label ' + name)
-    demand(dict(labels).get('__name__') in ('memory', 'mutex', 'block', 'process_cpu', 'chain'), 'no __name__: %r' % labels)
+    demand(dict(labels).get('__name__') in ('memory', 'mutex', 'block', 'process_cpu', 'chain', 'wall'), 'no __name__: %r' % labels)
     return dict(labels)
 
 
@@ -115,7 +115,7 @@ def take_otlp(headers, body):
     names = [otlp.type_of(message, p)[0] for p in found]
     kind = {('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'): 'memory', ('contentions', 'delay'): 'lock',
             ('samples', 'cpu'): 'process_cpu'}[tuple(names)]
-    demand(origin['deltaprof.kind'] in ('heap', 'mutex', 'block', 'chain', 'cpu', 'events'), 'kind')
+    demand(origin['deltaprof.kind'] in ('heap', 'mutex', 'block', 'chain', 'cpu', 'wall', 'events'), 'kind')
     samples = [Sample((), frames, labels, values) for (frames, labels), values in otlp.rows(message).items()]
     yield kind, origin, Rows(samples, found[0].time_unix_nano, found[0].duration_nano), found[0].profile_id
 

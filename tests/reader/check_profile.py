@@ -21,6 +21,7 @@ LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime'
          ('moved_space', 'bytes'), ('outgrown_objects', 'count'), ('outgrown_space', 'bytes')]
 WASTE = [(of + '_space', 'bytes') for of in ('resident', 'swapped', 'zero', 'pinned')]
 LOCK, CPU = [('contentions', 'count'), ('delay', 'nanoseconds')], [('samples', 'count'), ('cpu', 'nanoseconds')]
+WALL = [('samples', 'count'), ('wall', 'nanoseconds')]
 EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
@@ -170,12 +171,12 @@ class Check:
         self.want(p.time_ns > 0, 'time_nanos is missing')
         self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
                   'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
-        heap, events, cpu = (p.period_type == t for t in (('space', 'bytes'), ('events', 'count'), ('cpu', 'nanoseconds')))
-        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES, HEAP + WASTE] if heap else [EVENTS] if events else [CPU] if cpu else [LOCK]
+        heap, events, cpu, wall = (p.period_type == t for t in (('space', 'bytes'), ('events', 'count'), ('cpu', 'nanoseconds'), ('wall', 'nanoseconds')))
+        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES, HEAP + WASTE] if heap else [EVENTS] if events else [CPU] if cpu else [WALL] if wall else [LOCK]
         self.want(p.types in allowed, 'sample types', p.types)
-        self.want(heap or events or cpu or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
-        self.want(p.period >= 1 if heap or cpu else p.period == 1, 'period', p.period)
-        self.want(p.kind is None or (heap, events, cpu) == (p.kind == 'heap', p.kind == 'events', p.kind == 'cpu'), 'a', p.kind, 'file with', p.period_type)
+        self.want(heap or events or cpu or wall or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
+        self.want(p.period >= 1 if heap or cpu or wall else p.period == 1, 'period', p.period)
+        self.want(p.kind is None or (heap, events, cpu, wall) == tuple(p.kind == kind for kind in ('heap', 'events', 'cpu', 'wall')), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
         self.want(p.types not in (HEAP + LIVES, HEAP + WASTE) or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)

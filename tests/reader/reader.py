@@ -28,7 +28,7 @@ Frame = collections.namedtuple('Frame', 'function address mapping file line')
 Sample = collections.namedtuple('Sample', 'frames names labels values')
 Pair = collections.namedtuple('Pair', 'n ns waiter holder')
 HELD_BY, HAND_OVER = '[held by]', '[hand-over]'  # between the waiter's and the holder's frames of a chain; the latter is a holder without a stack
-NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|chain|cpu|events)\.pb\.gz$')
+NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|chain|cpu|wall|events)\.pb\.gz$')
 
 
 def split(tower, held_by=HELD_BY, hand_over=HAND_OVER):

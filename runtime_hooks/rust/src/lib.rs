@@ -79,6 +79,7 @@ pub enum Kind {
     Block = 2,
     Cpu = 3,
     Chain = 4,
+    Wall = 5,
 }
 
 /// A consumer of one kind of profile, with its own baseline: each write has the events since the last one that succeeded.

@@ -36,6 +36,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "host/cpu/watch.h"
+#include "host/wall/watch.h"
 #include "host/thread/gate.h"
 #include "host/heap/heap.h"
 #include "host/agent/alone.h"
@@ -67,7 +68,9 @@ static struct {
     _Atomic int64_t interval_ns, next_ns;
     _Atomic int64_t stuck_ns; /* 0: no alarms */
     _Atomic int64_t alarm_ns; /* when to look for them */
-    int64_t cpu_ns;           /* when to look for threads that use CPU time; only the agent's */
+    int64_t cpu_ns;           /* when to look for threads that use CPU time; only the agent's, as the next two */
+    int64_t wall_ns;          /* when to look where threads are */
+    bool owns;                /* has a table of descriptors of its own */
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
@@ -134,7 +137,7 @@ static void set(const struct dp_config *conf)
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
     dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
-    if (conf->stuck_ns || (dp_agent_tick_has_sink() && conf->interval_ns) || dp_load_relaxed(&agent.hear))
+    if (conf->stuck_ns || conf->wall_rate_ns || (dp_agent_tick_has_sink() && conf->interval_ns) || dp_load_relaxed(&agent.hear))
         dp_store_relaxed(&agent.wanted, true);
 }
 
@@ -193,10 +196,11 @@ int32_t dp_agent_maker(void)
 /* unshare by system call: the libc function may be the interposed one, which would end this thread. */
 static void own_descriptors(void)
 {
+    agent.owns = false;
     if (dp_load_relaxed(&agent.shares))
         return;
     if (dp_log_own_table() == 0)
-        dp_process_own_descriptors();
+        agent.owns = dp_process_own_descriptors() == 0;
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
         (void)!chdir("/"); /* so that this thread keeps no file system busy */
 }
@@ -228,6 +232,8 @@ static int64_t wake_at(void)
         next = dp_load_relaxed(&agent.alarm_ns);
     if (agent.cpu_ns < next)
         next = agent.cpu_ns;
+    if (agent.wall_ns < next)
+        next = agent.wall_ns;
     int64_t hear = dp_load_relaxed(&agent.hear) ? dp_clock_ns() + LOOK_NS : INT64_MAX;
     if (hear < next)
         next = hear;
@@ -282,7 +288,7 @@ static void *run(void *unused)
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
-    agent.cpu_ns = 0;
+    agent.cpu_ns = agent.wall_ns = 0;
     bool is_off = false;
     dp_agent_signals_hear_crashes();
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
@@ -299,6 +305,8 @@ static void *run(void *unused)
         look_for_alarms();
         if (agent.cpu_ns == INT64_MAX || dp_clock_ns() >= agent.cpu_ns)
             agent.cpu_ns = dp_cpu_look();
+        if (agent.wall_ns == INT64_MAX || dp_clock_ns() >= agent.wall_ns)
+            agent.wall_ns = dp_wall_look(agent.owns);
         bool due = tick_is_due(asked), looks = due || dp_load_relaxed(&agent.shares);
         bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_agent_alone_is();
         if (!alone && !due) {
@@ -355,6 +363,14 @@ int dp_agent_start(void)
 }
 
 /* ---- requests from other threads -------------------------------------------------------------------------------- */
+
+void dp_agent_watch(void)
+{
+    dp_store_relaxed(&agent.wanted, true);
+    if (!dp_process_has_seccomp() && dp_process_is_noted())
+        dp_agent_start();
+    ring();
+}
 
 void dp_agent_ring(void)
 {

@@ -44,6 +44,9 @@ int dp_agent_start(void);
 /* The id of the thread that created the last agent. */
 int32_t dp_agent_maker(void);
 
+/* A profile that the agent records has begun: creates the agent if it is missing, and wakes it. */
+void dp_agent_watch(void);
+
 /* Asks the agent for a tick soon. */
 void dp_agent_ring(void);
 

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "host/cpu/shared_signal.h"
 #include "host/cpu/watch.h"
+#include "host/wall/watch.h"
 #include "base/process.h"
 #include "base/quiet.h"
 #include "base/stats.h"
@@ -336,6 +337,12 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     return err;
 }
 
+static void settle(bool all)
+{
+    dp_cpu_settle(all);
+    dp_wall_settle(all);
+}
+
 /* False: nothing to write. A forked child writes nothing before its first sample. */
 static bool has_work(void)
 {
@@ -343,7 +350,7 @@ static bool has_work(void)
         return false;
     dp_wait_count_under_way();                                   /* a program may do nothing but wait */
     if (!dp_load_relaxed(&tick.is_last) || !tick.told.n_samples) /* CPU time of the tick before it is no work */
-        dp_cpu_settle(dp_load_relaxed(&tick.is_last) || dp_load_relaxed(&tick.is_exit));
+        settle(dp_load_relaxed(&tick.is_last) || dp_load_relaxed(&tick.is_exit));
     return dp_stats_read(DP_STAT_SAMPLES);
 }
 

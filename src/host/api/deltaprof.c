@@ -27,6 +27,7 @@
 #include "binary/warning.h"
 #include "config/settings.h"
 #include "host/cpu/watch.h"
+#include "host/wall/watch.h"
 #include "host/http/endpoint.h"
 #include "host/http/listen.h"
 #include "host/heap/heap.h"
@@ -119,6 +120,7 @@ DP_IN_CHILD static void fork_child(void)
     if (dp_core.initialized) {
         dp_record_fork_child();
         dp_cpu_fork_child();
+        dp_wall_fork_child();
         dp_report_fork_child();
         dp_agent_tick_fork_child();
         dp_http_endpoint_fork_child();
@@ -217,11 +219,12 @@ static int start(const struct dp_config *conf, bool preloaded)
     dp_report_want_published_trace(conf->events[0] || conf->trace);
     dp_report_find_published_trace();
     dp_cpu_tune(conf->cpu_rate_ns);
+    dp_wall_tune(conf->wall_rate_ns);
     dp_http_endpoint_init(conf);
     if (conf->listen[0])
         dp_http_listen_init(conf);
     log_start(conf);
-    if (!preloaded || conf->listen[0] || has_threads())
+    if (!preloaded || conf->listen[0] || conf->wall_rate_ns || has_threads())
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
     if (!dp_load_relaxed(&dp_core.hooks) && !dp_table_heap_name(1))
@@ -393,6 +396,7 @@ int deltaprof_stop(void)
     int err = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? 0 : -EALREADY;
     if (err == 0) {
         dp_record_tune(&dp_core_conf, false);
+        dp_wall_tune(0);
         dp_cpu_tune(0);
         dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
         dp_agent_retire();
@@ -421,11 +425,13 @@ int deltaprof_set(const char *text)
         dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
                                   !(dp_core.alone && dp_process_has_seccomp()));
         bool is_filtered = dp_process_has_seccomp() || !dp_process_is_noted();
-        if (dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && !is_filtered)
+        if (dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && !is_filtered) {
             dp_cpu_tune(conf.cpu_rate_ns);
+            dp_wall_tune(conf.wall_rate_ns);
+        }
         dp_report_tune(&conf);
         if (conf.interval_ns != dp_core_conf.interval_ns || conf.stuck_ns != dp_core_conf.stuck_ns ||
-            conf.cpu_rate_ns != dp_core_conf.cpu_rate_ns) {
+            conf.cpu_rate_ns != dp_core_conf.cpu_rate_ns || conf.wall_rate_ns != dp_core_conf.wall_rate_ns) {
             dp_agent_tune(&conf);
             if (!dp_process_has_seccomp() && dp_process_is_noted())
                 dp_agent_start();

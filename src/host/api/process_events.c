@@ -17,6 +17,8 @@
 #include "base/stats.h"
 #include "host/cpu/timers.h"
 #include "host/cpu/watch.h"
+#include "host/wall/threads.h"
+#include "host/wall/watch.h"
 #include "host/http/endpoint.h"
 #include "host/http/listen.h"
 #include "endpoint/socket.h"
@@ -70,7 +72,7 @@ bool deltaprof_before_thread_create(void)
 
 bool deltaprof_thread_start_wanted(void)
 {
-    return dp_thread_sigstack_is_wanted() || dp_cpu_is_on();
+    return dp_thread_sigstack_is_wanted() || dp_cpu_is_on() || dp_wall_is_on();
 }
 
 void deltaprof_thread_start(void)
@@ -78,6 +80,8 @@ void deltaprof_thread_start(void)
     dp_thread_start();
     if (dp_cpu_is_on())
         dp_cpu_thread_begins();
+    if (dp_wall_is_on())
+        dp_wall_thread_begins();
 }
 
 void deltaprof_thread_cancelled(void)
@@ -213,6 +217,7 @@ void deltaprof_before_seccomp(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_agent_exit_deadline();
+    dp_wall_forbid();
     dp_cpu_forbid();
     dp_agent_forbid();
     dp_http_listen_forbid(deadline_ns);

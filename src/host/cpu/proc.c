@@ -9,13 +9,15 @@
 #include "host/cpu/timers.h"
 #include "host/table/labels.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { COMM_BYTES = 16, STATUS_BYTES = 4096 };
+enum { COMM_BYTES = 16, STATUS_BYTES = 4096, LISTING_BYTES = 4096 };
 
 /* Reads /proc/self/FILE or, with a thread, /proc/self/task/TID/FILE. The bytes read; 0: none. */
 static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
@@ -72,6 +74,24 @@ bool dp_cpu_proc_is_masked(int32_t tid, int sig)
     char status[STATUS_BYTES];
     const char *line = read_proc(tid, "status", status, sizeof status) ? strstr(status, "\nSigBlk:") : NULL;
     return line && dp_cpu_proc_number(line + 8, 16) >> (sig - 1) & 1;
+}
+
+int dp_cpu_proc_threads(int (*fn)(int32_t tid, void *ctx), void *ctx)
+{
+    _Alignas(8) char buffer[LISTING_BYTES];
+    int sum = 0, fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long n_bytes;
+    if (fd < 0)
+        return -errno;
+    while ((n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < n_bytes;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
+            if (entry->d_name[0] != '.')
+                sum += fn((int32_t)dp_cpu_proc_number(entry->d_name, 10), ctx);
+            at += entry->d_reclen;
+        }
+    close(fd);
+    return sum;
 }
 
 uint32_t dp_cpu_proc_labels(int32_t tid)

@@ -20,5 +20,8 @@ uint64_t dp_cpu_proc_limit(void);
 /* Whether a thread blocks a signal. */
 bool dp_cpu_proc_is_masked(int32_t tid, int sig);
 
+/* Calls fn for each thread of the process; returns the sum of what it returned. -errno: there is no list. */
+int dp_cpu_proc_threads(int (*fn)(int32_t tid, void *ctx), void *ctx);
+
 /* The label with a thread's name, where samples carry it; else 0. */
 uint32_t dp_cpu_proc_labels(int32_t tid);

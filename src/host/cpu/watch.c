@@ -39,13 +39,11 @@
 #include "host/table/record.h"
 #include "host/thread/thread.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOKS_OFTEN = 10, LISTING_BYTES = 4096 };
+enum { LOOKS_OFTEN = 10 };
 #define LOOK_NS        INT64_C(100000000)
 #define LOOK_RARELY_NS INT64_C(1000000000)
 #define LATE_NS        INT64_C(30000000) /* beside two periods: ticks, and long system calls */
@@ -110,43 +108,24 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
     return 0;
 }
 
-/* Enters a listed thread. first: the profile begins with this scan. True: it was not known. */
-static bool visit_thread(int32_t tid, bool first)
+/* Enters a listed thread. first: a bool, the profile begins with this scan. 1: it was not known. */
+static int visit_thread(int32_t tid, void *first)
 {
     dp_cpu_slot slot = dp_cpu_thread_find(tid);
     bool is_new = !slot;
     if (!slot) {
-        int64_t clock_ns = first ? dp_cpu_clock_ns(tid) : 0;
+        int64_t clock_ns = *(bool *)first ? dp_cpu_clock_ns(tid) : 0;
         if (clock_ns >= 0 && !(slot = dp_cpu_thread_add(tid, clock_ns)) && !dp_cpu_thread_find(tid))
             dp_stats_add(DP_STAT_CPU_UNLISTED, 1);
     }
     if (!slot)
-        return false;
+        return 0;
     dp_cpu_thread_at(slot)->seen = watch.n_looks;
     if (dp_thread_is_own_id(tid))
         dp_cpu_thread_disarm(slot);
     else
         dp_cpu_thread_time(slot);
     return is_new;
-}
-
-/* Calls visit_thread for each thread; returns how many were not known. -errno: there is no list. */
-static int visit_threads(bool first)
-{
-    _Alignas(8) char buffer[LISTING_BYTES];
-    int n_new = 0, fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long n_bytes;
-    if (fd < 0)
-        return -errno;
-    while ((n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n_bytes;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
-            if (entry->d_name[0] != '.')
-                n_new += visit_thread((int32_t)dp_cpu_proc_number(entry->d_name, 10), first);
-            at += entry->d_reclen;
-        }
-    close(fd);
-    return n_new;
 }
 
 /* Threads that the last look did not see, and that have no clock any more, are gone. */
@@ -162,9 +141,9 @@ static void remove_dead(void)
 static void scan_threads(bool first)
 {
     watch.n_looks++;
-    int n_new = visit_threads(first);
+    int n_new = dp_cpu_proc_threads(visit_thread, &first);
     if (n_new < 0 && first) /* no /proc: at least the calling thread */
-        visit_thread((int32_t)syscall(SYS_gettid), true);
+        visit_thread((int32_t)syscall(SYS_gettid), &first);
     if (n_new >= 0 && !first)
         remove_dead();
     watch.idle_looks = n_new > 0 ? 0 : watch.idle_looks + 1;

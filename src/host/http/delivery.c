@@ -7,6 +7,7 @@
  */
 #include "host/http/delivery.h"
 
+#include "host/agent/agent.h"
 #include "host/heap/live_blocks.h"
 #include "host/report/kind_source.h"
 #include "host/report/settings.h"
@@ -48,6 +49,8 @@ static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q
     if (q->seconds && source->window_begin) {
         d->window = source;
         source->window_begin();
+        if (source->needs_agent)
+            dp_agent_watch();
     }
     if (q->seconds)
         dp_consumer_skip(d->consumer);

@@ -51,12 +51,14 @@ struct slot {
     _Atomic int32_t tid; /* of the thread that has the slot; 0: free */
     _Atomic uint32_t contended;
     _Atomic dp_waiters_entry listed; /* of the wait that has the slot `contended` */
+    _Atomic int64_t taken_ns;        /* for the listener as counted_ns is for the block profile */
 };
 
 static struct slot *slots;
-static _Atomic uint32_t n_used;    /* slots below it were claimed once */
-static _Atomic uint32_t n_charged; /* slots that are counted against `memory` */
-static _Atomic int32_t n_unlisted; /* threads that wait without a slot */
+static _Atomic uint32_t n_used;                  /* slots below it were claimed once */
+static _Atomic uint32_t n_charged;               /* slots that are counted against `memory` */
+static _Atomic int32_t n_unlisted;               /* threads that wait without a slot */
+static _Atomic(dp_waiting_listener_fn) listener; /* relaxed: a function */
 
 int dp_waiting_init(void)
 {
@@ -172,6 +174,7 @@ dp_waiting_slot dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_
     dp_store_relaxed(&slot->kind, kind);
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->counted_ns, begin_ns);
+    dp_store_relaxed(&slot->taken_ns, begin_ns);
     dp_store_release(&slot->begin_ns, begin_ns); /* [WAIT] */
     return self->waiting;
 }
@@ -190,6 +193,20 @@ bool dp_waiting_is_inside(uintptr_t frame)
     return slot && dp_load_relaxed(&slot->begin_ns) && frame < dp_load_relaxed(&slot->frame);
 }
 
+void dp_waiting_listen(dp_waiting_listener_fn fn)
+{
+    dp_store_relaxed(&listener, fn);
+}
+
+/* As with counted_ns, a take by another thread and this swap split the time without gap or overlap. */
+static void tell_listener(struct slot *slot)
+{
+    dp_waiting_listener_fn fn = dp_load_relaxed(&listener);
+    int64_t taken_ns = fn ? dp_swap_acq_rel(&slot->taken_ns, 0) : 0;
+    if (taken_ns)
+        fn(dp_load_relaxed(&slot->tid), dp_load_relaxed(&slot->record), dp_clock_ns() - taken_ns);
+}
+
 int64_t dp_waiting_end(dp_waiting_slot number, int64_t begin_ns)
 {
     if (number == DP_WAITING_UNLISTED)
@@ -199,6 +216,7 @@ int64_t dp_waiting_end(dp_waiting_slot number, int64_t begin_ns)
     struct slot *slot = &slots[number - 1];
     if (dp_load_relaxed(&slot->begin_ns) != begin_ns)
         return -1;
+    tell_listener(slot);
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->begin_ns, 0);
     return dp_swap_acq_rel(&slot->counted_ns, 0);
@@ -251,7 +269,7 @@ static bool is_gone(int32_t tid)
     return gone;
 }
 
-bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
+bool dp_waiting_peek(unsigned i, struct dp_waiting *wait)
 {
     struct slot *slot = &slots[i];
     wait->begin_ns =
@@ -266,7 +284,22 @@ bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
     wait->is_shared = kind & DELTAPROF_LOCK_SHARED;
     wait->tid = dp_load_relaxed(&slot->tid);
     dp_fence_acquire();
-    return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns && !is_gone(wait->tid);
+    return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns;
+}
+
+bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
+{
+    return dp_waiting_peek(i, wait) && !is_gone(wait->tid);
+}
+
+int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns)
+{
+    struct slot *slot = &slots[wait->slot];
+    int64_t taken_ns = dp_load_acquire(&slot->taken_ns); /* [WAIT] */
+    bool is_under_way = taken_ns >= wait->begin_ns && taken_ns < now_ns &&
+                        dp_load_relaxed(&slot->begin_ns) == wait->begin_ns &&
+                        dp_cas_publish(&slot->taken_ns, &taken_ns, now_ns);
+    return is_under_way ? now_ns - taken_ns : 0;
 }
 
 /* A thread that ended without notice keeps its slot until a report frees it. */

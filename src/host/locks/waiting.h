@@ -44,6 +44,13 @@ bool dp_waiting_is_inside(uintptr_t frame);
  */
 int64_t dp_waiting_end(dp_waiting_slot slot, int64_t begin_ns);
 
+/*
+ * Another profile of waits: fn hears of each wait that has a slot, when it ends, in its thread: of what
+ * dp_waiting_collect has left of it. NULL: nobody listens. Any thread.
+ */
+typedef void (*dp_waiting_listener_fn)(int32_t tid, dp_record_id record, int64_t ns);
+void dp_waiting_listen(dp_waiting_listener_fn fn);
+
 /* The calling thread ends. */
 void dp_waiting_thread_ends(void);
 void dp_waiting_fork_child(void);
@@ -70,6 +77,11 @@ unsigned dp_waiting_unlisted(void);
 /* How many slots there may be; reads slot i. False: nothing waits there. */
 unsigned dp_waiting_slots(void);
 bool dp_waiting_read(unsigned i, struct dp_waiting *wait);
+/* The same without a look whether the thread still lives. */
+bool dp_waiting_peek(unsigned i, struct dp_waiting *wait);
+
+/* The time of a wait under way up to now_ns that was not taken yet; 0 too if the wait is over. Async-signal-safe. */
+int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns);
 
 /* Adds to the block profile what has passed of each wait that is at least least_ns old. */
 void dp_waiting_count(int64_t least_ns);

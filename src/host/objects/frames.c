@@ -55,6 +55,7 @@ static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
     [DP_FRAME_PROFILER] = "[deltaprof]",
     [DP_FRAME_HELD_BY] = "[held by]",
     [DP_FRAME_UNKNOWN_WAITER] = "[unknown waiter]",
+    [DP_FRAME_STATE_UNKNOWN] = "[state unknown]",
 };
 
 const char *dp_frame_synthetic_name(dp_frame_id id)

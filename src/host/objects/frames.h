@@ -37,6 +37,7 @@ enum {
     DP_FRAME_PROFILER,       /* [deltaprof]: CPU time of the profiler's own threads */
     DP_FRAME_HELD_BY,        /* [held by]: between a stack that waited and the stack that held the lock */
     DP_FRAME_UNKNOWN_WAITER, /* [unknown waiter] */
+    DP_FRAME_STATE_UNKNOWN,  /* [state unknown]: time off the processor of which the place is not known */
     DP_FRAME_FIRST_REAL = 16,
 };
 const char *dp_frame_synthetic_name(dp_frame_id id); /* NULL: not synthetic */
@@ -120,7 +121,7 @@ void dp_objects_new_generation(void);
  * another thread stands in. False: an unload is under way. Held for microseconds. Context: not a hook.
  */
 bool dp_objects_hold(void);
-void dp_objects_release(void);
+void dp_objects_unhold(void);
 /* A forked child: threads that were inside dlclose do not exist in it. */
 void dp_objects_fork_child(void);
 

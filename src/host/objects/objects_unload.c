@@ -90,7 +90,7 @@ bool dp_objects_hold(void)
     return dp_cas_acquire(&dp_objects_state.unload, &none, CHECKING | 1);
 }
 
-void dp_objects_release(void)
+void dp_objects_unhold(void)
 {
     dp_sub_release(&dp_objects_state.unload, CHECKING | 1); /* [UNLOAD] */
 }

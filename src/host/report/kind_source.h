@@ -30,6 +30,7 @@ struct dp_kind_source {
     /* For a kind that costs: records it at least until window_end, for a request of the next N seconds. Nests. */
     void (*window_begin)(void);
     void (*window_end)(void);
+    bool needs_agent;        /* in a window the background thread records it */
     bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
     int64_t (*period)(void); /* NULL: 1 */
 
@@ -52,6 +53,8 @@ struct dp_kind_source {
     void (*add_values)(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values);
     /* The age of a row that has one, as text. */
     const char *(*age)(const struct dp_row *);
+    /* The label `state` of a record; NULL: it has none. */
+    const char *(*state)(const struct dp_record *);
     /* A line for people that sums the rows up. */
     void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
 
@@ -91,4 +94,4 @@ bool dp_kind_source_is_empty(unsigned kind);
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);
 
 extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL,
-    dp_cpu_source DP_INTERNAL, dp_chain_source DP_INTERNAL;
+    dp_cpu_source DP_INTERNAL, dp_chain_source DP_INTERNAL, dp_wall_source DP_INTERNAL;

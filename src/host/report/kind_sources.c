@@ -5,7 +5,7 @@
 
 static const struct dp_kind_source *const sources[DP_KIND_DELTAS] = {
     [DP_KIND_HEAP] = &dp_heap_source, [DP_KIND_MUTEX] = &dp_mutex_source, [DP_KIND_BLOCK] = &dp_block_source,
-    [DP_KIND_CPU] = &dp_cpu_source,   [DP_KIND_CHAIN] = &dp_chain_source,
+    [DP_KIND_CPU] = &dp_cpu_source,   [DP_KIND_CHAIN] = &dp_chain_source, [DP_KIND_WALL] = &dp_wall_source,
 };
 
 const struct dp_kind_source *dp_kind_source_of(unsigned kind)

@@ -114,7 +114,12 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
         out[n_out++] = text_label(e, "fork", "inherited");
     if (row->entry >> DP_ROW_PART_SHIFT && dp_kind_source_of((unsigned)(uintptr_t)ctx)->age)
         out[n_out++] = text_label(e, "age", dp_kind_source_of((unsigned)(uintptr_t)ctx)->age(row));
-    size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
+    const struct dp_kind_source *source = dp_kind_source_of((unsigned)(uintptr_t)ctx);
+    const char *state = source->state ? source->state(record) : NULL;
+    if (state)
+        out[n_out++] = text_label(e, "state", state);
+    uint32_t of_record = source->state ? dp_labels_with_set(0, record->labels) : record->labels;
+    size_t n = dp_labels_get(of_record, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
     if (n && futex)
         pairs[0].value = dp_lock_kind_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));

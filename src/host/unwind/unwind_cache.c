@@ -168,6 +168,6 @@ uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generatio
     }
     if (object)
         store(behind, key, value);
-    dp_objects_release();
+    dp_objects_unhold();
     return value;
 }

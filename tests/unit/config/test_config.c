@@ -306,7 +306,7 @@ static void an_unknown_key_is_answered_with_the_closest(void **state)
     refused("heaprate=1", "heaprate", "did you mean heap_rate=?");
     refused("intervall=1s", "intervall", "did you mean interval=?");
     refused(" out=x", " out", "did you mean out=?");
-    refused("zzzzzzzzzzzz=1", "zzzzzzzzzzzz", "heap_rate mutex_rate block_rate cpu_rate tables interval out");
+    refused("zzzzzzzzzzzz=1", "zzzzzzzzzzzz", "heap_rate mutex_rate block_rate cpu_rate tables wall_rate interval out");
 }
 
 static void a_log_file_needs_a_slash(void **state)

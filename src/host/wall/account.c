@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/wall/account.c - divides a stretch of a thread's life among states, so that they sum to it.
+ *
+ * The kernel tells three times of a thread: its CPU clock, its time in queues of processors, and, by the clock on the
+ * wall, all of its life. What the first two leave of the third it was off the processor. Of that, the part of waits for
+ * locks is known from their hooks; looks say where the thread was for the rest.
+ *
+ *     life = running + runnable + off            each to the nanosecond
+ *     off  = lock + (io, sleep, fault, unknown)
+ *
+ * A wait for a lock ends when the waiter runs again, so its time contains time in a queue, which is not counted twice:
+ * of the time that the thread did not run, the waits have the same share of `off` as of all. A thread that was never
+ * seen to wait elsewhere has waited for locks alone.
+ *
+ * The rest goes to the place that the next look sees. A look at a running thread sees none; then the time is owed until
+ * one does. Each place so has in the mean what the thread spent there. A report does not wait for the next look.
+ *
+ * Clocks are read one after the other, so a stretch may seem to have more CPU time than it is long, by microseconds.
+ * What rows have too much is subtracted from the next stretch.
+ */
+#include "host/cpu/timers.h"
+#include "host/table/record.h"
+#include "host/wall/threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LATE_NS  INT64_C(30000000) /* beside two periods: the CPU samples of the thread do not come */
+#define SLACK_NS INT64_C(10000000) /* before and after waits */
+
+enum { TEXT_BYTES = 96 };
+
+/* ---- clocks ----------------------------------------------------------------------------------------------------- */
+
+int64_t dp_wall_queue_ns(int fd)
+{
+    char text[TEXT_BYTES];
+    int saved = errno;
+    long n = syscall(SYS_pread64, fd, text, sizeof text, 0L);
+    int64_t fields[2] = {0, -1};
+    errno = saved;
+    for (long at = 0, field = 0; at < n && field < 2; at++) {
+        if (text[at] < '0' || text[at] > '9') {
+            field++;
+            continue;
+        }
+        fields[field] = (fields[field] < 0 ? 0 : fields[field]) * 10 + (text[at] - '0');
+    }
+    return fields[1];
+}
+
+static size_t add_text(char *to, size_t at, const char *text)
+{
+    while (*text)
+        to[at++] = *text++;
+    return at;
+}
+
+int64_t dp_wall_queue_of(int32_t tid)
+{
+    char path[64], digits[12];
+    size_t at = add_text(path, 0, "/proc/self/task/"), n = 0;
+    int saved = errno;
+    for (uint32_t left = (uint32_t)tid; left || !n; left /= 10)
+        digits[n++] = (char)('0' + left % 10);
+    while (n)
+        path[at++] = digits[--n];
+    path[add_text(path, at, "/schedstat")] = '\0';
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    int64_t ns = fd < 0 ? -1 : dp_wall_queue_ns(fd);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    errno = saved;
+    return ns;
+}
+
+/* ---- records ---------------------------------------------------------------------------------------------------- */
+
+uint32_t dp_wall_record(uint32_t labels, enum dp_wall_state state, const struct dp_stack *stack)
+{
+    dp_record_id id;
+    uint32_t of_set = dp_labels_of_set(labels) << DP_LABELS_LOCK_BITS;
+    return dp_record_intern(DP_KIND_WALL, of_set | (uint32_t)state, stack, &id) ? id : 0;
+}
+
+uint32_t dp_wall_record_synthetic(uint32_t labels, enum dp_wall_state state, dp_frame_id frame)
+{
+    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
+    return dp_wall_record(labels, state, &stack);
+}
+
+/* The record in this state of the stack that a record of another kind or state has. */
+static uint32_t record_like(unsigned kind, dp_record_id id, enum dp_wall_state state)
+{
+    const struct dp_record *record = dp_table_record(kind, id);
+    const dp_frame_id *frames = dp_table_frames(record);
+    struct dp_stack stack = {
+        .hash = dp_stack_hash(frames, record->depth), .depth = record->depth, .cut = record->cut, .frames = frames};
+    return dp_wall_record(record->labels, state, &stack);
+}
+
+void dp_wall_record_add(uint32_t id, int64_t n, int64_t ns)
+{
+    if (n)
+        dp_record_count(DP_KIND_WALL, id, n, ns);
+    else if (ns) /* no sample: a process without any writes no profile */
+        dp_table_add(DP_KIND_WALL, id, 0, ns);
+}
+
+/* ---- states ----------------------------------------------------------------------------------------------------- */
+
+int64_t dp_wall_thread_run(dp_wall_slot slot, int64_t clock_ns)
+{
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    int64_t before = dp_load_relaxed(&t->run_ns);
+    while (clock_ns > before)
+        if (dp_cas_relaxed(&t->run_ns, &before, clock_ns))
+            return clock_ns - before;
+    return 0;
+}
+
+/* CPU time that no sample stands for, if none will. */
+static void add_running(dp_wall_slot slot, const struct dp_wall_clocks *now, enum dp_wall_account_end end)
+{
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    bool is_sampled = dp_cpu_is_on();
+    int64_t rest_ns = now->clock_ns - dp_load_relaxed(&t->run_ns), period_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
+    if (is_sampled && end != DP_WALL_ENDS && rest_ns < 2 * period_ns + LATE_NS)
+        return;
+    int64_t ns = dp_wall_thread_run(slot, now->clock_ns);
+    dp_frame_id frame = is_sampled ? DP_FRAME_BETWEEN : DP_FRAME_NOT_WALKED;
+    if (ns)
+        dp_wall_record_add(dp_wall_record_synthetic(t->labels, DP_WALL_RUNNING, frame), !is_sampled, ns);
+}
+
+/* In a queue the thread stood where it runs: at the place of its last CPU sample. */
+static void add_runnable(const struct dp_wall_thread *t, int64_t ns)
+{
+    uint32_t ran = dp_load_relaxed(&t->ran);
+    if (ns > 0)
+        dp_wall_record_add(ran ? record_like(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
+                               : dp_wall_record_synthetic(t->labels, DP_WALL_RUNNABLE, DP_FRAME_NOT_WALKED),
+                           1, ns);
+}
+
+struct waits {
+    struct {
+        dp_record_id record;
+        int64_t ns;
+    } at[DP_WALL_WAITS + 1];
+    unsigned n;
+    int64_t ns;
+};
+
+static void take_wait(struct waits *waits, dp_record_id record, int64_t ns)
+{
+    if (ns <= 0)
+        return;
+    waits->at[waits->n].record = record;
+    waits->at[waits->n++].ns = ns;
+    waits->ns += ns;
+}
+
+static void take_waits(struct dp_wall_thread *t, int64_t now_ns, struct waits *waits)
+{
+    waits->n = 0;
+    waits->ns = 0;
+    if (t->wait.begin_ns) /* first: if it has ended, the listener has all of it */
+        take_wait(waits, t->wait.record, dp_waiting_collect(&t->wait, now_ns));
+    for (unsigned i = 0; i < DP_WALL_WAITS; i++) {
+        int64_t ns = dp_load_relaxed(&t->waits[i].ns) ? dp_swap_acq_rel(&t->waits[i].ns, 0) : 0; /* [WAITED] */
+        if (ns > 0)
+            take_wait(waits, dp_load_relaxed(&t->waits[i].record) - 1, ns);
+    }
+}
+
+/* part/all of ns, without overflow. */
+static int64_t share_of(int64_t ns, int64_t part, int64_t all)
+{
+    return (int64_t)((__int128)ns * part / all);
+}
+
+/* Adds off_ns, or the waits' share of it, to the rows of waits. alone: no other place is known. Returns what was added.
+ */
+static int64_t add_waits(const struct waits *waits, int64_t off_ns, int64_t queue_ns, bool alone, uint32_t *last)
+{
+    if (!waits->ns)
+        return 0;
+    int64_t all_ns = off_ns + queue_ns;
+    bool is_all = waits->ns >= (alone ? off_ns : all_ns);
+    int64_t lock_ns = is_all ? off_ns : alone ? waits->ns : share_of(off_ns, waits->ns, all_ns), left_ns = lock_ns;
+    for (unsigned i = 0; i < waits->n; i++) {
+        bool is_last = i + 1 == waits->n;
+        int64_t ns = is_last ? left_ns : share_of(lock_ns, waits->at[i].ns, waits->ns);
+        *last = record_like(DP_KIND_BLOCK, waits->at[i].record, DP_WALL_LOCK);
+        dp_wall_record_add(*last, 1, ns);
+        left_ns -= ns;
+    }
+    return lock_ns;
+}
+
+/* Where time belongs of which no look has seen the place. lock: the row of a wait in the same stretch, or 0. */
+static uint32_t place_of_rest(const struct dp_wall_thread *t, int64_t rest_ns, const struct waits *waits, uint32_t lock)
+{
+    bool is_around_waits = lock && (rest_ns <= SLACK_NS || rest_ns <= waits->ns / 8);
+    return is_around_waits ? lock
+           : t->where      ? t->where
+                           : dp_wall_record_synthetic(t->labels, DP_WALL_UNKNOWN, DP_FRAME_STATE_UNKNOWN);
+}
+
+void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32_t where, enum dp_wall_account_end end)
+{
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    int64_t run_ns = now->clock_ns - t->clock_ns, queue_ns = 0;
+    if (now->queue_ns >= 0 && t->queue_ns >= 0 && now->queue_ns > t->queue_ns)
+        queue_ns = now->queue_ns - t->queue_ns;
+    int64_t off_ns = t->owed_ns + (now->now_ns - t->until_ns) - run_ns - queue_ns;
+    bool stood = t->stands && !run_ns;
+    uint32_t place = where ? where : stood && !t->wait.begin_ns ? t->where : 0, lock = 0;
+    add_running(slot, now, end);
+    add_runnable(t, queue_ns);
+    if (off_ns > 0) {
+        struct waits waits;
+        take_waits(t, now->now_ns, &waits);
+        int64_t rest_ns = off_ns - add_waits(&waits, off_ns, queue_ns, !place && !t->where, &lock);
+        if (!place && end != DP_WALL_GOES_ON)
+            place = place_of_rest(t, rest_ns, &waits, lock);
+        if (place && rest_ns)
+            dp_wall_record_add(place, t->n_stood + 1, rest_ns);
+        off_ns = place ? 0 : rest_ns;
+    }
+    t->owed_ns = off_ns;
+    t->until_ns = now->now_ns;
+    t->clock_ns = now->clock_ns;
+    t->queue_ns = now->queue_ns;
+    t->n_stood = 0;
+    t->stands = stood;
+    if (where)
+        t->where = where;
+}

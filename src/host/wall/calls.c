@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/wall/calls.c - the states of system calls: those that wait for time, for a signal or for a child are sleep,
+ * those that wait for another thread or for the owner of a file's lock are lock. All others are io: calls that transfer
+ * data, wait until that can be done, or wait for a disk on their way, as open may.
+ *
+ * poll and select of no descriptor are sleep: programs use them so.
+ */
+#include "host/wall/calls.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+static bool locks_file(uint64_t command)
+{
+    return command == F_SETLKW || command == F_OFD_SETLKW;
+}
+
+enum dp_wall_state dp_wall_state_of_call(long number, const uint64_t *arguments)
+{
+    switch (number) {
+    case -1:
+        return DP_WALL_FAULT;
+    case SYS_futex:
+    case SYS_futex_waitv:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_flock:
+        return DP_WALL_LOCK;
+    case SYS_fcntl:
+        return locks_file(arguments[1]) ? DP_WALL_LOCK : DP_WALL_IO;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_sched_yield:
+#ifdef SYS_pause
+    case SYS_pause:
+#endif
+        return DP_WALL_SLEEP;
+    case SYS_ppoll:
+#ifdef SYS_poll
+    case SYS_poll:
+#endif
+        return arguments[1] ? DP_WALL_IO : DP_WALL_SLEEP;
+    case SYS_pselect6:
+#ifdef SYS_select
+    case SYS_select:
+#endif
+        return arguments[0] ? DP_WALL_IO : DP_WALL_SLEEP;
+    default:
+        return DP_WALL_IO;
+    }
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/wall/threads.c - the table of threads whose life is profiled: threads that begin and end, and what the profiles
+ * of CPU time and of waits tell about them.
+ *
+ * A thread that pthread_create makes enters the table before the program's function runs, and closes its account in the
+ * last round of its key destructors. A look (watch.c) finds the other threads. Who works on an account claims it first:
+ * the thread that looks, a report, or the thread itself at its end; each for microseconds.
+ *
+ * The thread itself, maybe in a signal handler, only adds to what is atomic: CPU samples go to rows at once, and move
+ * run_ns on by compare-and-swap, so each nanosecond is added once. Waits are collected by stack until the next look,
+ * because only then the thread's time in queues of processors is known, which a wait's time contains. If a thread waits
+ * in more stacks than there are places, one stack has another one's time: the sum stays true.
+ */
+#include "host/wall/threads.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "host/cpu/timers.h"
+#include "host/table/record.h"
+#include "host/thread/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { KEYS_IN_THREAD = 32, ROUNDS = 4, CLAIM_TRIES = 10000 };
+
+struct dp_wall_state_now dp_wall_now;
+
+static DP_LARGE struct dp_tids tids;
+static DP_LARGE struct dp_wall_thread threads[DP_WALL_THREADS];
+static _Atomic uint32_t n_serials;
+static _Atomic bool is_used; /* a thread was entered */
+
+static struct {
+    pthread_key_t key;
+    _Atomic bool is_made; /* [KEY]: the key is there */
+} end_of_thread;
+
+const char *dp_wall_state_name(unsigned state)
+{
+    static const char *const names[DP_WALL_STATES] = {NULL, "running", "runnable", "lock",
+                                                      "io", "sleep",   "fault",    "unknown"};
+    return state < DP_WALL_STATES ? names[state] : NULL;
+}
+
+struct dp_wall_thread *dp_wall_thread_at(dp_wall_slot slot)
+{
+    return &threads[slot - 1];
+}
+
+int32_t dp_wall_thread_tid(dp_wall_slot slot)
+{
+    return dp_tids_get(&tids, slot);
+}
+
+dp_wall_slot dp_wall_thread_find(int32_t tid)
+{
+    return dp_tids_find(&tids, tid);
+}
+
+dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
+{
+    dp_wall_slot slot = dp_tids_claim(&tids, tid);
+    if (!slot) {
+        dp_stats_add(DP_STAT_WALL_UNLISTED, 1);
+        return 0;
+    }
+    dp_store_relaxed(&is_used, true);
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    dp_store_relaxed(&t->run_ns, now->clock_ns);
+    dp_store_relaxed(&t->ran, 0);
+    dp_store_relaxed(&t->busy, 0);
+    dp_store_relaxed(&t->serial, dp_add_relaxed(&n_serials, 1) + 1);
+    for (unsigned i = 0; i < DP_WALL_WAITS; i++) {
+        dp_store_relaxed(&t->waits[i].record, 0);
+        dp_store_relaxed(&t->waits[i].ns, 0);
+    }
+    t->until_ns = now->now_ns;
+    t->clock_ns = now->clock_ns;
+    t->queue_ns = now->queue_ns;
+    t->owed_ns = 0;
+    t->where = t->labels = t->n_stood = 0;
+    t->stands = false;
+    t->wait.begin_ns = 0;
+    t->seen = t->next_look = t->still = 0;
+    return dp_tids_publish(&tids, slot, tid) ? slot : 0;
+}
+
+void dp_wall_thread_remove(dp_wall_slot slot)
+{
+    dp_tids_remove(&tids, slot);
+}
+
+bool dp_wall_thread_claim(dp_wall_slot slot)
+{
+    for (unsigned i = 0; i < CLAIM_TRIES; i++) {
+        uint32_t is_free = 0;
+        if (dp_cas_acquire(&threads[slot - 1].busy, &is_free, 1)) /* [BUSY] */
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+void dp_wall_thread_unclaim(dp_wall_slot slot)
+{
+    dp_store_release(&threads[slot - 1].busy, 0); /* [BUSY] */
+}
+
+/* ---- what other profiles tell ----------------------------------------------------------------------------------- */
+
+static void hear_cpu(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *stack, int64_t n)
+{
+    dp_wall_slot slot = dp_wall_thread_find(tid);
+    if (!slot)
+        return;
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    int64_t ns = dp_wall_thread_run(slot, clock_ns);
+    if (!ns && !n)
+        return;
+    uint32_t id = dp_wall_record(labels, DP_WALL_RUNNING, stack);
+    dp_wall_record_add(id, n, ns);
+    if (n)
+        dp_store_relaxed(&t->ran, id);
+}
+
+static void hear_wait(int32_t tid, dp_record_id record, int64_t ns)
+{
+    dp_wall_slot slot = ns > 0 ? dp_wall_thread_find(tid) : 0;
+    if (!slot)
+        return;
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
+    unsigned at = DP_WALL_WAITS, place = record % DP_WALL_WAITS;
+    for (unsigned i = 0; i < DP_WALL_WAITS && at == DP_WALL_WAITS; i++)
+        if (dp_load_relaxed(&t->waits[i].record) == record + 1)
+            at = i;
+        else if (!dp_load_relaxed(&t->waits[i].ns))
+            place = i;
+    if (at == DP_WALL_WAITS && !dp_load_relaxed(&t->waits[place].ns))
+        dp_store_relaxed(&t->waits[place].record, record + 1);
+    dp_add_release(&t->waits[at == DP_WALL_WAITS ? place : at].ns, ns); /* [WAITED] after the record */
+}
+
+void dp_wall_threads_listen(bool on)
+{
+    dp_store_relaxed(&dp_cpu_state.listener, on ? hear_cpu : NULL);
+    dp_waiting_listen(on ? hear_wait : NULL);
+}
+
+/* ---- threads that begin and end --------------------------------------------------------------------------------- */
+
+static struct dp_wall_clocks own_clocks(int32_t tid)
+{
+    return (struct dp_wall_clocks){dp_clock_ns(), dp_cpu_own_clock_ns(), dp_wall_queue_of(tid)};
+}
+
+static void close_account(int32_t tid)
+{
+    dp_wall_slot slot = dp_wall_thread_find(tid);
+    if (!slot)
+        return;
+    const struct dp_stack none = {0};
+    if (dp_wall_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero() && dp_wall_thread_claim(slot)) {
+        struct dp_wall_clocks now = own_clocks(tid);
+        dp_wall_thread_at(slot)->labels = dp_labels_now(&none);
+        dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
+        dp_wall_thread_unclaim(slot);
+    }
+    dp_wall_thread_remove(slot);
+}
+
+/* The value is 1 + the number of rounds that are over, as in host/cpu/timers.c. */
+static void key_ends(void *value)
+{
+    uintptr_t round = (uintptr_t)value;
+    int saved = errno;
+    if (round < ROUNDS && !pthread_setspecific(end_of_thread.key, (void *)(round + 1)))
+        return;
+    close_account((int32_t)syscall(SYS_gettid));
+    errno = saved;
+}
+
+void dp_wall_threads_init(void)
+{
+    if (dp_load_relaxed(&end_of_thread.is_made) || pthread_key_create(&end_of_thread.key, key_ends))
+        return;
+    if (end_of_thread.key < KEYS_IN_THREAD)
+        dp_store_release(&end_of_thread.is_made, true); /* [KEY] */
+    else
+        pthread_key_delete(end_of_thread.key);
+}
+
+void dp_wall_thread_begins(void)
+{
+    int saved = errno;
+    int32_t tid = (int32_t)syscall(SYS_gettid);
+    struct dp_wall_clocks now = own_clocks(tid);
+    dp_wall_slot slot = dp_wall_thread_find(tid);
+    if (slot && dp_load_relaxed(&dp_wall_thread_at(slot)->run_ns) > now.clock_ns) {
+        dp_wall_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
+        slot = 0;
+    }
+    if (!slot)
+        dp_wall_thread_add(tid, &now);
+    if (dp_load_acquire(&end_of_thread.is_made)) /* [KEY] */
+        pthread_setspecific(end_of_thread.key, (void *)(uintptr_t)1);
+    errno = saved;
+}
+
+DP_IN_CHILD void dp_wall_threads_fork_child(void)
+{
+    if (dp_load_relaxed(&is_used))
+        memset(&tids, 0, sizeof tids);
+    dp_store_relaxed(&is_used, false);
+}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""wall_rate: the states of each thread sum to its life, and have the shares that its own clocks say."""
+import collections
+import os
+import subprocess
+import urllib.request
+
+import reader
+from harness import (environment, free_port, main, profiles, run, skip, three_tries, victim, wait_for_server)
+
+RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
+MS = 1000000
+STATES = {'running', 'runnable', 'lock', 'io', 'sleep', 'fault', 'unknown'}
+
+
+def lives(r):
+    """What the victim says: {name: (life, {state: ns})}."""
+    lines = [line.split() for line in r.stdout.splitlines()]
+    return {words[0]: (int(words[1]), {state: int(ns) for state, ns in (word.split('=') for word in words[2:])})
+            for words in lines if len(words) > 2}
+
+
+def rows(r, pid='*'):
+    return [(s.names, dict(s.labels), s.values['wall']) for p in profiles(r, kind='wall', pid=pid) for s in p.samples]
+
+
+def by_state(loaded, thread=None):
+    sums = collections.Counter()
+    for _, labels, ns in loaded:
+        if thread in (None, labels.get('thread')):
+            sums[labels['state']] += ns
+    return sums
+
+
+def assert_life(own_ns, ns, n=1):
+    """Of n threads. The profile begins before the thread's function and ends after it, once the thread has a processor."""
+    assert own_ns * 0.995 - n * MS <= ns <= own_ns * 1.005 + n * 40 * MS, (own_ns, ns)
+
+
+def assert_share(own_ns, ns, life_ns, bound):
+    assert abs(own_ns - ns) <= bound * life_ns + 20 * MS, (own_ns, ns, life_ns, bound)
+
+
+@three_tries
+def that_the_states_of_each_thread_sum_to_its_life():
+    r = run([victim('wall'), 'states', '3000'], RATE)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded, own = rows(r), lives(r)
+    assert {labels['state'] for _, labels, _ in loaded} <= STATES
+    for thread, (life_ns, states) in own.items():
+        seen = by_state(loaded, thread)
+        print(thread, life_ns, states, dict(seen))
+        assert_life(life_ns, sum(seen.values()))
+        # The kernel tells both of the profiler and of the victim.
+        assert_share(states['running'], seen['running'], life_ns, 0.01)
+        assert_share(states['runnable'], seen['runnable'], life_ns, 0.02)
+    # What the thread did but run: known exactly, but for time in queues.
+    for thread, state in (('sleeper', 'sleep'), ('reader', 'io'), ('locker', 'lock')):
+        life_ns, states = own[thread]
+        off_ns = life_ns - states['running'] - states['runnable']
+        assert_share(off_ns, by_state(loaded, thread)[state], life_ns, 0.1)
+    # Looks sample what a thread of several states does: the bound is five times the deviation of the mean of 60 looks.
+    life_ns, states = own['mixed']
+    seen = by_state(loaded, 'mixed')
+    off_ns = seen['io'] + seen['sleep']
+    assert_share(life_ns - states['running'] - states['runnable'], off_ns, life_ns, 0.1)
+    assert_share(states['sleep'], seen['sleep'], life_ns, 0.35)
+    places = {(names[:2], labels['state']) for names, labels, _ in loaded if len(names) > 2}
+    for function, thread in (('naps', 'sleeper'), ('reads_line', 'reader'), ('waits_for_lock', 'locker'), ('burns', 'burner')):
+        stacks = [names for names, labels, ns in loaded if labels.get('thread') == thread and function in names]
+        assert stacks and all(thread in names and names[-1] in ('clone3', 'clone', '__clone') for names in stacks
+                              if names[-1] != '[truncated]'), (thread, places)
+
+
+def that_short_threads_are_whole():
+    r = run([victim('wall'), 'brief', '200'], RATE)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    life_ns, states = lives(r)['brief']
+    seen = by_state(rows(r), 'brief')
+    print(life_ns, states, dict(seen))
+    assert_life(life_ns, sum(seen.values()), 200)
+    assert states['running'] <= seen['running'] <= states['running'] + 200 * MS, (states, seen)
+
+
+def that_without_cpu_samples_running_is_known_too():
+    r = run([victim('wall'), 'states', '1000'], 'wall_rate=20ms,cpu_rate=0,thread=on')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded = rows(r)
+    for thread, (life_ns, states) in lives(r).items():
+        seen = by_state(loaded, thread)
+        assert_life(life_ns, sum(seen.values()))
+        assert states['running'] <= seen['running'] <= states['running'] + 40 * MS, (thread, states, seen)
+    assert {names for names, labels, _ in loaded if labels['state'] == 'running'} == {('[not walked]',)}
+
+
+def that_a_forked_child_has_a_life_of_its_own():
+    r = run([victim('wall'), 'forked', '700'], RATE)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    own = lives(r)
+    names = {name for name in os.listdir(r.out) if '.wall.' in name}
+    pids = {name.split('.')[1] for name in names}
+    assert len(pids) == 2, names
+    seen = {pid: {labels.get('thread') for _, labels, _ in rows(r, pid)} for pid in pids}
+    of = {who: next(pid for pid, threads in seen.items() if who in threads) for who in ('parent', 'child')}
+    assert of['parent'] != of['child'] and 'before' in seen[of['parent']] and 'before' not in seen[of['child']], seen
+    for who in ('parent', 'child'):
+        states = by_state(rows(r, of[who]), who)
+        assert_life(own[who][0], sum(states.values()))
+        assert states['sleep'] > 0, states
+
+
+def that_a_host_that_drops_its_rights_goes_on():
+    if os.geteuid():
+        skip('needs root')
+    r = run([victim('wall'), 'dropped', '500'], RATE)
+    assert r.status == 0, r
+    assert set(lives(r)) == {'before', 'dropped'}, r.stdout
+    lines = [line for line in r.stderr.splitlines() if 'wall_rate' in line]
+    assert len(lines) <= 1 and all('where threads wait cannot be read' in line for line in lines), r.stderr
+
+
+def that_a_host_with_a_filter_goes_on():
+    r = run([victim('wall'), 'filtered', '300'], RATE)
+    assert r.status == 0, r
+    own = lives(r)
+    assert set(own) == {'before', 'filtered'}, own
+
+
+class Idle:
+    """The victim with idle threads, and its endpoint."""
+
+    def __init__(self, n, conf=''):
+        self.port = free_port()
+        env = environment(f'listen=127.0.0.1:{self.port},{conf}')
+        self.process = subprocess.Popen([victim('wall'), 'idle', str(n)], env=env, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == 'ready\n'
+        wait_for_server(self.port, self.process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def get(self, page):
+        return reader.load(urllib.request.urlopen(f'http://127.0.0.1:{self.port}/debug/pprof/{page}', timeout=120).read())
+
+
+def functions(p):
+    found = collections.Counter()
+    for s in p.samples:
+        for function in ('idle_cond', 'idle_epoll', 'idle_poll', 'idle_read'):
+            if function in s.names:
+                found[function, dict(s.labels)['state']] += s.values['wall']
+    return found
+
+
+def that_the_endpoint_profiles_for_its_window():
+    """Off before and after. Each of the idle threads stands where it is for the whole window."""
+    with Idle(8) as victim_:
+        p = victim_.get('wall?seconds=2')
+        assert p.types == [('samples', 'count'), ('wall', 'nanoseconds')] and p.period == 100 * MS, (p.types, p.period)
+        found = functions(p)
+        print(dict(found))
+        window_ns = p.duration_ns
+        for key in (('idle_cond', 'lock'), ('idle_epoll', 'io'), ('idle_poll', 'sleep'), ('idle_read', 'io')):
+            assert 0.9 * 2 * 2000 * MS <= found[key] <= 2 * window_ns + 200 * MS, (key, found, window_ns)
+        before = victim_.get('wall').total('wall')
+        assert victim_.get('wall').total('wall') == before  # nobody looks any more
+        # From start: what windows had, once.
+        assert abs(before - p.total('wall')) <= 0.1 * before, (before, p.total('wall'))
+
+
+def that_deltas_sum_to_what_was_since_start():
+    with Idle(8, 'wall_rate=20ms') as victim_:
+        deltas = [victim_.get('delta_wall') for _ in range(3)]
+        since = victim_.get('wall').total('wall')
+        total = sum(p.total('wall') for p in deltas)
+        assert 0 < total <= since, (total, since)
+        last = victim_.get('delta_wall').total('wall')
+        assert since <= total + last, (since, total, last)
+        found = functions(victim_.get('wall'))
+        assert set(found) == {('idle_cond', 'lock'), ('idle_epoll', 'io'), ('idle_poll', 'sleep'), ('idle_read', 'io')}, found
+
+
+def that_nothing_is_written_while_it_is_off():
+    r = run([victim('wall'), 'states', '200'], 'cpu_rate=10ms')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    assert not [name for name in os.listdir(r.out) if '.wall.' in name]
+
+
+main(globals())
