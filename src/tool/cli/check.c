@@ -35,10 +35,9 @@ static const char about[] =
     "if one is exceeded; 2 for wrong options, input that cannot be read, or nothing to compare; 3 if the samples do\n"
     "not tell whether one is exceeded.\n"
     "\n"
-    "The total of alloc_space is exact, because heap profiles have it in addition to their samples, and that of cpu "
-    "is\n"
-    "exact, because CPU profiles sum to the threads' clocks. Totals of other\n"
-    "types are estimates, and so are all totals with --label, --focus, --ignore, --hide or --at. All values of\n"
+    "The total of alloc_space is exact, because heap profiles have it in addition to their samples, and those of cpu\n"
+    "and wall are exact, because these profiles sum to the threads' clocks and lives. Totals of other types are\n"
+    "estimates, and so are all totals with --label, --no-idle, --focus, --ignore, --hide or --at. All values of\n"
     "profiles that were made with heap_rate=1 are exact.\n"
     "\n"
     "  --max-growth [TYPE=]N%\n"
@@ -48,9 +47,10 @@ static const char about[] =
     "  --max [TYPE=]SIZE|TIME\n"
     "                    NEW may have up to so much: of inuse_space if it is a size (k M G), of delay if it is a time\n"
     "                    (ns us ms s m h). `leaks=SIZE`: that what leaks shows may have in use. `cpu=TIME`: CPU time;\n"
-    "                    `cores=N`: CPU time by the time that NEW covers, such as 1.5\n"
-    "  --lenient         exit with 0 instead of 3\n" DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
-        DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED
+    "                    `wall=TIME`: time of all threads, of --label state=lock for example; `cores=N`: CPU time\n"
+    "                    by the time that NEW covers, such as 1.5\n"
+    "  --lenient         exit with 0 instead of 3\n" DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_IDLE
+        DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED
     "  --json            one JSON object, with the exit status as `status`\n" DP_QUERY_HELP_LIMIT;
 
 struct budget {
@@ -101,8 +101,9 @@ static struct side measure(struct dp_query *v)
         if (!strcmp(name + n, "_objects") && !strncmp(name, space, n + 1) && !strcmp(space + n, "_space"))
             objects = (int)i;
     }
-    bool is_filtered = v->n_labels || v->has_filter[0] || v->has_filter[1] || v->has_filter[2] || v->at_text;
-    int samples = !strcmp(dp_query_type(v), "cpu") && is_filtered ? find_type(m, "samples") : -1;
+    bool is_filtered = dp_query_filters(v) || v->at_text;
+    bool is_exact_in_all = !strcmp(dp_query_type(v), "cpu") || !strcmp(dp_query_type(v), "wall");
+    int samples = is_exact_in_all && is_filtered ? find_type(m, "samples") : -1;
     for (uint32_t row = 0; row < m->rows.n; row++) {
         double value = (double)dp_query_value(v, row);
         double n_samples = samples < 0 ? 0 : (double)v->merge.values.at[row * m->types.n + (size_t)samples];

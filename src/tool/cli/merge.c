@@ -23,7 +23,8 @@ static const char about[] =
     "If one of several files cannot be read, merge names it, writes the others, and exits with 1.\n"
     "\n"
     "  -o OUT          where to write it (default: standard output); a file appears when it is complete\n"
-    "  --kind KIND     which profiles of a directory: heap, block, mutex, cpu or events (default: heap)\n"
+    "  --kind KIND     which profiles of a directory: heap, block, mutex, cpu, wall or events\n"
+    "                  (default: heap)\n"
     "  --at WHEN       the time of memory in use: peak, end, last, HH:MM:SS or YYYY-MM-DD HH:MM:SS, as for top\n"
     "  --inherited     also add, in a sum over processes, the memory that a process inherited at its fork\n"
     "  --limit BYTES   the largest size of a FILE after decompression (k M G; default 1G)\n";

@@ -4,15 +4,17 @@
  *
  * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
  * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
- * function that made others wait most; waits that have not ended; the function that used most CPU time; losses of the
- * profiler. What was in order is one sentence at the end.
+ * function that made others wait most; waits that have not ended; the function that used most CPU time; where threads
+ * spent their time; losses of the profiler. What was in order is one sentence at the end.
  */
 #include "tool/cli/sentences.h"
 
 #include "profile/comments.h"
 #include "profile/kinds.h"
+#include "tool/cli/functions.h"
 #include "tool/cli/heading.h"
 #include "tool/cli/leaks.h"
+#include "tool/cli/wall_sentence.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
@@ -32,152 +34,6 @@
 #define WAITS_LEAST 10000000  /* ns */
 #define CORES_LEAST 0.02      /* used on average; less is idle */
 
-enum { NAME_BYTES = 256 };
-
-/* A function of the user's own code. */
-struct place {
-    char name[NAME_BYTES + 64]; /* NAME (FILE:LINE) */
-    uint32_t stack;
-};
-
-static struct dp_cli_sentence *add(struct dp_cli_sentences *s, const char *kind, double weight)
-{
-    if (s->n == DP_CLI_SENTENCES_MAX)
-        return NULL;
-    s->at[s->n] = (struct dp_cli_sentence){.kind = kind, .amount = -1, .stack = DP_STRINGS_NONE, .weight = weight};
-    return &s->at[s->n++];
-}
-
-static void looked(struct dp_cli_sentences *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void looked(struct dp_cli_sentences *s, const char *format, ...)
-{
-    size_t n = strlen(s->looked);
-    va_list args;
-    va_start(args, format);
-    if (n + 2 < sizeof s->looked) {
-        n += (size_t)snprintf(s->looked + n, sizeof s->looked - n, "%s", n ? ", " : "");
-        vsnprintf(s->looked + n, sizeof s->looked - n, format, args);
-    }
-    va_end(args);
-}
-
-/* Begins a query of its own for one question. */
-static int begin(struct dp_query *v, const struct dp_cli_sentences *s, const char *type, int at)
-{
-    int status = dp_query_init(v, s->verb, 1);
-    v->limit_bytes = s->limit_bytes;
-    v->type_name = type;
-    v->at = at;
-    return status;
-}
-
-/* Whether there are profiles of a kind: a question about others would be an error. */
-static bool has_kind(const struct dp_query_paths *paths, const char *kind)
-{
-    bool found = false;
-    for (size_t i = 0; i < paths->n && !found; i++) {
-        struct dp_query_file name;
-        found = dp_query_file_parse(paths->at[i], &name) && name.n_kind == strlen(kind) &&
-                !memcmp(name.kind, kind, name.n_kind);
-    }
-    return found;
-}
-
-/* ---- functions -------------------------------------------------------------------------------------------------- */
-
-/* The values of a query by the first function of the user's own code. */
-struct function {
-    int64_t value, best;
-    uint32_t row; /* the one with the largest value */
-};
-
-struct functions {
-    struct dp_strings names;
-    DP_VEC(struct function) at; /* by name - 1 */
-};
-
-/* Adds the values of a query, times sign; without `creates`, only to functions that are there. 0 or -ENOMEM. */
-static int count(struct functions *f, struct dp_query *v, int sign, bool creates)
-{
-    if (dp_strings_add(&f->names, "", 0) == DP_STRINGS_NONE)
-        return -ENOMEM;
-    for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
-        int64_t value = dp_query_value(v, row);
-        int shown = value ? dp_query_row(v, row) : 0;
-        if (shown < 0)
-            return shown;
-        if (!shown || !v->stack.n)
-            continue;
-        size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
-        const char *name = dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
-        uint32_t number = dp_strings_add(&f->names, name, strlen(name));
-        if (number == DP_STRINGS_NONE)
-            return -ENOMEM;
-        while (f->at.n < number) {
-            struct function *to = dp_vec_push(&f->at);
-            if (!to)
-                return -ENOMEM;
-            *to = (struct function){.value = 0};
-        }
-        struct function *to = number ? &f->at.at[number - 1] : NULL;
-        if (!to)
-            continue;
-        dp_model_merge_sum(&to->value, sign * value);
-        if (creates && value > to->best) {
-            to->best = value;
-            to->row = row;
-        }
-    }
-    return 0;
-}
-
-static const struct function *largest(const struct functions *f)
-{
-    const struct function *found = NULL;
-    for (size_t i = 0; i < f->at.n; i++)
-        if (f->at.at[i].best && f->at.at[i].value > (found ? found->value : 0))
-            found = &f->at.at[i];
-    return found;
-}
-
-/* Names the function of a row. False: out of memory. */
-static bool describe(struct dp_cli_sentences *s, struct dp_query *v, uint32_t row, struct place *place)
-{
-    if (dp_query_row(v, row) < 0 || !v->stack.n)
-        return false;
-    size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
-    const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[at]];
-    const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
-    int n = snprintf(place->name, sizeof place->name, "%.*s", NAME_BYTES - 1,
-                     dp_query_naming_frames_text(&v->frames, f->name));
-    if (*file && f->line > 0)
-        snprintf(place->name + n, sizeof place->name - (size_t)n, " (%.40s:%lld)", slash ? slash + 1 : file,
-                 (long long)f->line);
-    place->stack = dp_query_stacks_add(&s->stacks, v, at);
-    return place->stack != DP_STRINGS_NONE;
-}
-
-static void functions_fini(struct functions *f)
-{
-    dp_strings_fini(&f->names);
-    dp_vec_fini(&f->at);
-}
-
-/* Sums a kind of profile by function. The query and the functions are to be ended also after an error. */
-static int read_kind(struct dp_cli_sentences *s, struct dp_query *v, const char *kind, const char *type,
-                     struct functions *f)
-{
-    int status = begin(v, s, type, DP_QUERY_AT_USUAL);
-    v->kind = kind;
-    if (!status)
-        status = dp_query_read(v, s->paths, s->n_paths);
-    if (!status && count(f, v, 1, true)) {
-        dp_query_print_error(s->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
-    return status;
-}
-
 /* ---- leaks ------------------------------------------------------------------------------------------------------ */
 
 static int find_leaks(struct dp_cli_sentences *s)
@@ -193,18 +49,18 @@ static int find_leaks(struct dp_cli_sentences *s)
     dp_query_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
-    if (leaks.verdict == DP_LEAKS_LEAK && (to = add(s, "leak", 3))) {
+    if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_cli_sentence_add(s, "leak", 3))) {
         snprintf(to->text, sizeof to->text, "Leak: %s%s%s%s, %s%s%s%s%s.", leaks.worst, *leaks.place ? " (" : "",
                  leaks.place, *leaks.place ? ")" : "", bytes, leaks.worst_per_hour > 0 ? ", +" : "",
                  leaks.worst_per_hour > 0 ? per_hour : "", leaks.worst_per_hour > 0 ? " an hour" : "", more);
         to->amount = leaks.bytes;
         to->stack = leaks.stack;
         to->verb = "leaks";
-    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = add(s, "leak-unknown", 0.1))) {
+    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_cli_sentence_add(s, "leak-unknown", 0.1))) {
         snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
         to->verb = "leaks";
     } else {
-        looked(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
+        dp_cli_sentence_note(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
     }
     return 0;
 }
@@ -249,12 +105,12 @@ static int read_resident(struct dp_query *v, struct resident *r)
 }
 
 static void say_held(struct dp_cli_sentences *s, const struct resident *r, struct dp_query *peak,
-                     const struct functions *freed)
+                     const struct dp_cli_functions *freed)
 {
     double share = (double)r->held / (double)r->total;
-    const struct function *f = largest(freed);
-    struct dp_cli_sentence *to = add(s, "held", 1 + share);
-    struct place place;
+    const struct dp_cli_function *f = dp_cli_functions_largest(freed);
+    struct dp_cli_sentence *to = dp_cli_sentence_add(s, "held", 1 + share);
+    struct dp_cli_place place;
     char held[32], most[32], gone[32], when[64];
     if (!to)
         return;
@@ -263,7 +119,7 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
                      100 * share, held);
     to->amount = r->held;
     to->verb = "rss";
-    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held && describe(s, peak, f->row, &place)) {
+    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held && dp_cli_functions_describe(s, peak, f->row, &place)) {
         dp_query_print_unit(gone, sizeof gone, f->value, "bytes");
         dp_query_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak->moments.time_ns);
@@ -277,43 +133,45 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
 static int find_held(struct dp_cli_sentences *s)
 {
     struct dp_query peak, end;
-    struct functions freed = {.at = {0}};
+    struct dp_cli_functions freed = {.at = {0}};
     struct resident r = {0};
     char most[32], when[64];
-    int status = begin(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
+    int status = dp_cli_sentence_begin(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
     if (!status)
         status = dp_query_read(&peak, s->paths, s->n_paths);
-    int of_end = begin(&end, s, "inuse_space", DP_QUERY_AT_END);
+    int of_end = dp_cli_sentence_begin(&end, s, "inuse_space", DP_QUERY_AT_END);
     status = status ? status : of_end;
     if (!status)
         status = dp_query_read(&end, s->paths, s->n_paths);
     if (!status)
         status = read_resident(&end, &r);
-    if (!status && (count(&freed, &peak, 1, true) || count(&freed, &end, -1, false))) {
+    if (!status &&
+        (dp_cli_functions_count(&freed, &peak, 1, true) || dp_cli_functions_count(&freed, &end, -1, false))) {
         dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
         say_held(s, &r, &peak, &freed);
     else if (!status && r.total > 0)
-        looked(s, "%.0f%% of resident memory held by malloc and not in use", 100 * (double)r.held / (double)r.total);
+        dp_cli_sentence_note(s, "%.0f%% of resident memory held by malloc and not in use",
+                             100 * (double)r.held / (double)r.total);
     else if (!status)
-        looked(s, "resident memory was not measured");
+        dp_cli_sentence_note(s, "resident memory was not measured");
     if (!status) {
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
-        looked(s, "at most %s in use, %s", most, when);
+        dp_cli_sentence_note(s, "at most %s in use, %s", most, when);
     }
     for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
-        struct dp_cli_sentence *to = i == 1 ? add(s, "lost", 0.5) : NULL;
+        struct dp_cli_sentence *to = i == 1 ? dp_cli_sentence_add(s, "lost", 0.5) : NULL;
         if (to)
             snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
         if (to)
             to->verb = "top";
     }
     if (!status && dp_strings_count(&end.losses) < 2)
-        looked(s, "nothing lost");
-    functions_fini(&freed);
+        dp_cli_sentence_note(s, "nothing lost");
+    dp_cli_functions_fini(&freed);
     dp_query_fini(&peak);
     dp_query_fini(&end);
     return status;
@@ -324,20 +182,20 @@ static int find_held(struct dp_cli_sentences *s)
 static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
-    struct functions f = {.at = {0}};
-    struct place place;
+    struct dp_cli_functions f = {.at = {0}};
+    struct dp_cli_place place;
     char delay[32], duration[32];
-    if (!has_kind(paths, "mutex")) {
-        looked(s, "no lock that made others wait");
+    if (!dp_cli_sentence_has_kind(paths, "mutex")) {
+        dp_cli_sentence_note(s, "no lock that made others wait");
         return 0;
     }
-    int status = read_kind(s, &v, "mutex", "delay", &f);
-    const struct function *worst = status ? NULL : largest(&f);
+    int status = dp_cli_functions_read_kind(s, &v, "mutex", "delay", &f);
+    const struct dp_cli_function *worst = status ? NULL : dp_cli_functions_largest(&f);
     double lasted = (double)v.merge.header.duration_ns;
     if (worst && worst->value >= WAITS_LEAST && (double)worst->value >= WAITS_SHARE * lasted &&
-        describe(s, &v, worst->row, &place)) {
+        dp_cli_functions_describe(s, &v, worst->row, &place)) {
         double share = lasted > 0 ? (double)worst->value / lasted : 0;
-        struct dp_cli_sentence *to = add(s, "lock", 1 + (share < 1 ? share : 1));
+        struct dp_cli_sentence *to = dp_cli_sentence_add(s, "lock", 1 + (share < 1 ? share : 1));
         dp_query_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
         dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
         if (to) {
@@ -358,9 +216,10 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
         }
     } else if (!status) {
         dp_query_print_unit(delay, sizeof delay, worst ? worst->value : 0, "nanoseconds");
-        looked(s, worst ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", delay);
+        dp_cli_sentence_note(
+            s, worst ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", delay);
     }
-    functions_fini(&f);
+    dp_cli_functions_fini(&f);
     dp_query_fini(&v);
     return status;
 }
@@ -370,21 +229,21 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
 static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
-    struct functions f = {.at = {0}};
-    struct place place;
+    struct dp_cli_functions f = {.at = {0}};
+    struct dp_cli_place place;
     char duration[32];
     int64_t total = 0;
-    if (!has_kind(paths, "cpu"))
+    if (!dp_cli_sentence_has_kind(paths, "cpu"))
         return 0;
-    int status = read_kind(s, &v, "cpu", "cpu", &f);
+    int status = dp_cli_functions_read_kind(s, &v, "cpu", "cpu", &f);
     for (uint32_t row = 0; row < v.merge.model.rows.n && !status; row++)
         dp_model_merge_sum(&total, dp_query_value(&v, row));
-    const struct function *most = status ? NULL : largest(&f);
+    const struct dp_cli_function *most = status ? NULL : dp_cli_functions_largest(&f);
     double lasted = (double)v.merge.header.duration_ns, cores = lasted > 0 ? (double)total / lasted : 0;
     dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
     struct dp_cli_sentence *to = NULL;
-    if (most && cores >= CORES_LEAST && describe(s, &v, most->row, &place))
-        to = add(s, "cpu", 0.8);
+    if (most && cores >= CORES_LEAST && dp_cli_functions_describe(s, &v, most->row, &place))
+        to = dp_cli_sentence_add(s, "cpu", 0.8);
     if (to) {
         snprintf(to->text, sizeof to->text, "CPU: %.2g cores on average in %s, %.0f%% of that in %s.", cores, duration,
                  100 * (double)most->value / (double)total, place.name);
@@ -393,9 +252,9 @@ static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *pat
         to->stack = place.stack;
         to->verb = "top --kind cpu";
     } else if (!status) {
-        looked(s, "CPU %.2g cores on average", cores);
+        dp_cli_sentence_note(s, "CPU %.2g cores on average", cores);
     }
-    functions_fini(&f);
+    dp_cli_functions_fini(&f);
     dp_query_fini(&v);
     return status;
 }
@@ -419,7 +278,7 @@ static bool say_stuck(struct dp_cli_sentences *s, const char *file, bool *is_end
                 continue;
             snprintf(line, sizeof line, "%.*s", (int)(n - n_begin), text + n_begin);
             int64_t ms = strtoll(line, &rest, 10);
-            struct dp_cli_sentence *to = ms > 0 && *rest == ' ' ? add(s, "stuck", 10) : NULL;
+            struct dp_cli_sentence *to = ms > 0 && *rest == ' ' ? dp_cli_sentence_add(s, "stuck", 10) : NULL;
             if (!to)
                 continue;
             found = true;
@@ -463,19 +322,21 @@ int dp_cli_sentences_find(struct dp_cli_sentences *s)
 {
     struct dp_query_paths paths = {.n = 0};
     int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
-    if (has_kind(&paths, "heap") ||
-        !(has_kind(&paths, "mutex") || has_kind(&paths, "block") || has_kind(&paths, "cpu"))) {
+    if (dp_cli_sentence_has_kind(&paths, "heap") ||
+        !(dp_cli_sentence_has_kind(&paths, "mutex") || dp_cli_sentence_has_kind(&paths, "block") ||
+          dp_cli_sentence_has_kind(&paths, "cpu") || dp_cli_sentence_has_kind(&paths, "wall"))) {
         status = status ? status : find_leaks(s);
         status = status ? status : find_held(s);
     } else {
-        looked(s, "no heap profile");
+        dp_cli_sentence_note(s, "no heap profile");
     }
     status = status ? status : find_locks(s, &paths);
     status = status ? status : find_stuck(s);
     status = status ? status : find_cpu(s, &paths);
+    status = status ? status : dp_cli_wall_sentence_find(s, &paths);
     dp_query_paths_fini(&paths);
     qsort(s->at, s->n, sizeof *s->at, by_weight);
-    struct dp_cli_sentence *to = status ? NULL : add(s, s->n ? "looked" : "nothing", 0);
+    struct dp_cli_sentence *to = status ? NULL : dp_cli_sentence_add(s, s->n ? "looked" : "nothing", 0);
     if (to)
         snprintf(to->text, sizeof to->text, "%s%.600s.", s->n > 1 ? "Also looked at: " : "Nothing to say: ", s->looked);
     return status;

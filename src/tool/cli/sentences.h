@@ -5,10 +5,10 @@
 
 #include "tool/query/stacks.h"
 
-enum { DP_CLI_SENTENCE_BYTES = 640, DP_CLI_SENTENCES_MAX = 8 };
+enum { DP_CLI_SENTENCE_BYTES = 640, DP_CLI_SENTENCES_MAX = 9 };
 
 struct dp_cli_sentence {
-    const char *kind; /* stuck, leak, held, lock, cpu, lost, leak-unknown, nothing */
+    const char *kind; /* stuck, leak, held, lock, cpu, wall, lost, leak-unknown, nothing */
     char text[DP_CLI_SENTENCE_BYTES];
     int64_t amount; /* in bytes, or ns if is_time; -1: none */
     bool is_time;

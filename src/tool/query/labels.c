@@ -38,8 +38,20 @@ static bool row_has_label(const struct dp_model *m, uint32_t row, const char *wa
     return false;
 }
 
+/* A thread that waits for work. In wall profiles its rows say so; in those of locks the kind of the lock does. */
+static bool is_idle(const struct dp_model *m, uint32_t row)
+{
+    static const char *const labels[] = {"idle=yes", "lock=cond", "lock=sem", "lock=join", "lock=park"};
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        if (row_has_label(m, row, labels[i]))
+            return true;
+    return false;
+}
+
 bool dp_query_has_labels(const struct dp_query *v, uint32_t row)
 {
+    if (v->without_idle && is_idle(&v->merge.model, row))
+        return false;
     for (size_t i = 0; i < v->n_labels; i++)
         if (!row_has_label(&v->merge.model, row, v->labels[i]))
             return false;

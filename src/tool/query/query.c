@@ -69,6 +69,9 @@ int dp_query_option(struct dp_query *v, char **argv, int option)
     case DP_QUERY_OPTION_RAW:
         v->raw = true;
         return 0;
+    case DP_QUERY_OPTION_NO_IDLE:
+        v->without_idle = true;
+        return 0;
     case DP_QUERY_OPTION_NAMES:
         return take_names(v, optarg);
     case DP_QUERY_OPTION_AT:

@@ -39,6 +39,7 @@ struct dp_query {
     regex_t filters[DP_QUERY_FILTERS];
     bool has_filter[DP_QUERY_FILTERS];
     bool raw, full, json;
+    bool without_idle;    /* leaves out threads that wait for work to come */
     bool tells_process;   /* samples get the label DP_QUERY_PROCESS, "PROGRAM PID" */
     bool shows_processes; /* the caller's: stacks are the processes that have them */
     bool falls_back;      /* the caller's: if nothing is in use, the usual type is alloc_space */
@@ -80,6 +81,7 @@ enum {
     DP_QUERY_OPTION_HIDE,
     DP_QUERY_OPTION_FOLD,
     DP_QUERY_OPTION_RAW,
+    DP_QUERY_OPTION_NO_IDLE,
     DP_QUERY_OPTION_NAMES,
     DP_QUERY_OPTION_AT,
     DP_QUERY_OPTION_INHERITED,
@@ -94,6 +96,7 @@ enum {
         {"ignore", required_argument, NULL, DP_QUERY_OPTION_IGNORE},                                                  \
         {"hide", required_argument, NULL, DP_QUERY_OPTION_HIDE},                                                      \
         {"fold", required_argument, NULL, DP_QUERY_OPTION_FOLD}, {"raw", no_argument, NULL, DP_QUERY_OPTION_RAW},     \
+        {"no-idle", no_argument, NULL, DP_QUERY_OPTION_NO_IDLE},                                                      \
         {"names", required_argument, NULL, DP_QUERY_OPTION_NAMES},                                                    \
         {"at", required_argument, NULL, DP_QUERY_OPTION_AT},                                                          \
         {"inherited", no_argument, NULL, DP_QUERY_OPTION_INHERITED},                                                  \
@@ -106,11 +109,15 @@ enum {
 /* Their help; a verb leaves out the parts of options that it refuses or does not need. */
 #define DP_QUERY_HELP_TYPE                                                                                          \
     "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"    \
-    "  --kind KIND       which profiles of a directory: heap, block, mutex, chain, cpu or events (default: those\n" \
-    "                    that have TYPE, else heap)\n"
+    "  --kind KIND       which profiles of a directory: heap, block, mutex, chain, cpu, wall or events (default:\n" \
+    "                    those that have TYPE, else heap)\n"
 #define DP_QUERY_HELP_LABEL                                                                                       \
     "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them.\n" \
     "                    process=\"PROGRAM PID\" are those of one process\n"
+#define DP_QUERY_HELP_IDLE                                                                                        \
+    "  --no-idle         leave out threads that wait for work: for a condition, a semaphore or another thread's " \
+    "end,\n"                                                                                                      \
+    "                    and in wall profiles in epoll_wait, accept, or poll of several descriptors\n"
 #define DP_QUERY_HELP_STACKS                                                                                          \
     "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"                \
     "  --ignore REGEX    only stacks without a function, file or library that matches\n"                              \
@@ -132,9 +139,9 @@ enum {
     "                    fork=inherited)\n"
 #define DP_QUERY_HELP_JSON  "  --json            one JSON object; sizes are bytes, times are ns\n"
 #define DP_QUERY_HELP_LIMIT "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n"
-#define DP_QUERY_HELP                                                                                    \
-    DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED \
-        DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT DP_COLOUR_HELP
+#define DP_QUERY_HELP                                                                               \
+    DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_IDLE DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT \
+        DP_QUERY_HELP_INHERITED DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT DP_COLOUR_HELP
 
 /* Room for as many labels as there are arguments. 0, or DP_EXIT_FAILED after one line. */
 int dp_query_init(struct dp_query *, const char *verb, int argc);
@@ -191,10 +198,10 @@ static inline const char *dp_query_type(const struct dp_query *v)
  * has the frame [no stack].
  */
 int dp_query_row(struct dp_query *, uint32_t row);
-/* Whether options were given that may leave samples out: --label, --focus, --ignore, --hide. */
+/* Whether options were given that may leave samples out: --label, --no-idle, --focus, --ignore, --hide. */
 static inline bool dp_query_filters(const struct dp_query *v)
 {
-    bool any = v->n_labels > 0;
+    bool any = v->n_labels > 0 || v->without_idle;
     for (int i = 0; i < DP_QUERY_FOLD; i++)
         any |= v->has_filter[i];
     return any;
@@ -206,7 +213,7 @@ static inline bool dp_query_filters(const struct dp_query *v)
  */
 enum dp_query_end { DP_QUERY_WAITER, DP_QUERY_HOLDER };
 int dp_query_chain(struct dp_query *, uint32_t row, enum dp_query_end);
-/* Whether the row has all labels that were asked for. */
+/* Whether the row has all labels that were asked for, and is not to be left out as idle. */
 bool dp_query_has_labels(const struct dp_query *, uint32_t row);
 /* 0, or DP_EXIT_FAILED after one line: no sample has a label of that key. After dp_query_read. */
 int dp_query_check_key(const struct dp_query *, const char *key);
