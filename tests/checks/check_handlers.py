@@ -75,7 +75,7 @@ DOORS = {
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit restart free_more free_delivered add_values'.split()] + [
     f'lock_source.c:{f}' for f in 'leaf block_prepare mutex_summary block_summary chain_summary is_filtered mutex_lock_of block_lock_of chain_lock_of'.split()] + [
-    'dp_lock_rows_scan', 'lock_source.c:tower', 'wall_source.c:settle', 'wall_source.c:state', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
+    'dp_lock_rows_scan', 'lock_source.c:tower', 'wall_source.c:settle', 'wall_source.c:state', 'wall_source.c:is_idle', 'dp_wait_count_under_way', 'dp_heap_inherited_read']
 POINTERS = {
     r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],

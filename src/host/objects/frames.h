@@ -117,11 +117,11 @@ void dp_objects_recheck(void);
 /* Facts about addresses that were cached before do not hold any more. Context: any. */
 void dp_objects_new_generation(void);
 /*
- * While it is held, no hooked dlclose begins, and nothing new is cached by others: for a thread that reads code which
- * another thread stands in. False: an unload is under way. Held for microseconds. Context: not a hook.
+ * Between the two no hooked dlclose begins, and nothing new is cached by others: for a thread that reads code which
+ * another thread stands in. False: an unload is under way. For microseconds. Context: not a hook.
  */
-bool dp_objects_hold(void);
-void dp_objects_unhold(void);
+bool dp_objects_forbid_unload(void);
+void dp_objects_allow_unload(void);
 /* A forked child: threads that were inside dlclose do not exist in it. */
 void dp_objects_fork_child(void);
 

@@ -84,13 +84,13 @@ void dp_objects_recheck(void)
     dp_objects_unload_end();
 }
 
-bool dp_objects_hold(void)
+bool dp_objects_forbid_unload(void)
 {
     uint32_t none = 0;
     return dp_cas_acquire(&dp_objects_state.unload, &none, CHECKING | 1);
 }
 
-void dp_objects_unhold(void)
+void dp_objects_allow_unload(void)
 {
     dp_sub_release(&dp_objects_state.unload, CHECKING | 1); /* [UNLOAD] */
 }

@@ -55,6 +55,7 @@ struct dp_kind_source {
     const char *(*age)(const struct dp_row *);
     /* The label `state` of a record; NULL: it has none. */
     const char *(*state)(const struct dp_record *);
+    bool (*is_idle)(const struct dp_record *); /* the thread waits for work: the label `idle`; NULL: not known */
     /* A line for people that sums the rows up. */
     void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
 

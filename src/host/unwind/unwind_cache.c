@@ -158,7 +158,7 @@ uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generatio
     uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask);
     if (dp_unwind_cache_peek(dp_unwind_cache_rows, mask, key, behind, &value) && value)
         return value;
-    if (!dp_objects_hold())
+    if (!dp_objects_forbid_unload())
         return 0;
     dp_object_id object = 0;
     value = 0;
@@ -168,6 +168,6 @@ uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generatio
     }
     if (object)
         store(behind, key, value);
-    dp_objects_unhold();
+    dp_objects_allow_unload();
     return value;
 }

@@ -20,6 +20,7 @@
  * What rows have too much is subtracted from the next stretch.
  */
 #include "host/cpu/timers.h"
+#include "host/locks/futex_class.h"
 #include "host/table/record.h"
 #include "host/wall/threads.h"
 
@@ -102,12 +103,27 @@ static uint32_t record_like(unsigned kind, dp_record_id id, enum dp_wall_state s
     return dp_wall_record(record->labels, state, &stack);
 }
 
+/* A wait for work to come, or for a thread that works. */
+static bool is_idle(const struct dp_record *record)
+{
+    bool shown;
+    unsigned kind = dp_futex_lock_of(DP_KIND_BLOCK, record, &shown);
+    return kind == DP_LOCK_COND || kind == DP_LOCK_SEM || kind == DP_LOCK_JOIN || kind == DP_LOCK_PARK;
+}
+
 void dp_wall_record_add(uint32_t id, int64_t n, int64_t ns)
 {
     if (n)
         dp_record_count(DP_KIND_WALL, id, n, ns);
     else if (ns) /* no sample: a process without any writes no profile */
         dp_table_add(DP_KIND_WALL, id, 0, ns);
+}
+
+/* So many looks would stand for a time: samples of a state, in proportion to it. */
+static int64_t looks_in(int64_t ns)
+{
+    int64_t period_ns = dp_load_relaxed(&dp_wall_now.period_ns);
+    return 1 + (period_ns ? ns / period_ns : 0);
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -143,7 +159,7 @@ static void add_runnable(const struct dp_wall_thread *t, int64_t ns)
     if (ns > 0)
         dp_wall_record_add(ran ? record_like(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
                                : dp_wall_record_synthetic(t->labels, DP_WALL_RUNNABLE, DP_FRAME_NOT_WALKED),
-                           1, ns);
+                           looks_in(ns), ns);
 }
 
 struct waits {
@@ -195,8 +211,9 @@ static int64_t add_waits(const struct waits *waits, int64_t off_ns, int64_t queu
     for (unsigned i = 0; i < waits->n; i++) {
         bool is_last = i + 1 == waits->n;
         int64_t ns = is_last ? left_ns : share_of(lock_ns, waits->at[i].ns, waits->ns);
-        *last = record_like(DP_KIND_BLOCK, waits->at[i].record, DP_WALL_LOCK);
-        dp_wall_record_add(*last, 1, ns);
+        bool idle = is_idle(dp_table_record(DP_KIND_BLOCK, waits->at[i].record));
+        *last = record_like(DP_KIND_BLOCK, waits->at[i].record, idle ? DP_WALL_LOCK_IDLE : DP_WALL_LOCK);
+        dp_wall_record_add(*last, looks_in(ns), ns);
         left_ns -= ns;
     }
     return lock_ns;
@@ -229,14 +246,13 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
         if (!place && end != DP_WALL_GOES_ON)
             place = place_of_rest(t, rest_ns, &waits, lock);
         if (place && rest_ns)
-            dp_wall_record_add(place, t->n_stood + 1, rest_ns);
+            dp_wall_record_add(place, looks_in(rest_ns), rest_ns);
         off_ns = place ? 0 : rest_ns;
     }
     t->owed_ns = off_ns;
     t->until_ns = now->now_ns;
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns;
-    t->n_stood = 0;
     t->stands = stood;
     if (where)
         t->where = where;

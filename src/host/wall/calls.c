@@ -4,13 +4,17 @@
  * those that wait for another thread or for the owner of a file's lock are lock. All others are io: calls that transfer
  * data, wait until that can be done, or wait for a disk on their way, as open may.
  *
- * poll and select of no descriptor are sleep: programs use them so.
+ * poll and select of no descriptor are sleep: programs use them so. epoll_wait, accept, and poll and select of several
+ * descriptors are where threads wait for work: such io is idle. A poll of one descriptor waits for an answer.
  */
 #include "host/wall/calls.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
@@ -48,12 +52,20 @@ enum dp_wall_state dp_wall_state_of_call(long number, const uint64_t *arguments)
 #ifdef SYS_poll
     case SYS_poll:
 #endif
-        return arguments[1] ? DP_WALL_IO : DP_WALL_SLEEP;
+        return !arguments[1] ? DP_WALL_SLEEP : arguments[1] == 1 ? DP_WALL_IO : DP_WALL_IO_IDLE;
     case SYS_pselect6:
 #ifdef SYS_select
     case SYS_select:
 #endif
-        return arguments[0] ? DP_WALL_IO : DP_WALL_SLEEP;
+        return arguments[0] ? DP_WALL_IO_IDLE : DP_WALL_SLEEP;
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_accept:
+    case SYS_accept4:
+        return DP_WALL_IO_IDLE;
     default:
         return DP_WALL_IO;
     }

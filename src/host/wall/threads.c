@@ -45,8 +45,11 @@ static struct {
 
 const char *dp_wall_state_name(unsigned state)
 {
-    static const char *const names[DP_WALL_STATES] = {NULL, "running", "runnable", "lock",
-                                                      "io", "sleep",   "fault",    "unknown"};
+    static const char *const names[DP_WALL_STATES] = {
+        [DP_WALL_RUNNING] = "running", [DP_WALL_RUNNABLE] = "runnable", [DP_WALL_LOCK] = "lock",
+        [DP_WALL_IO] = "io",           [DP_WALL_SLEEP] = "sleep",       [DP_WALL_FAULT] = "fault",
+        [DP_WALL_UNKNOWN] = "unknown", [DP_WALL_LOCK_IDLE] = "lock",    [DP_WALL_IO_IDLE] = "io",
+    };
     return state < DP_WALL_STATES ? names[state] : NULL;
 }
 
@@ -86,7 +89,7 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns;
     t->owed_ns = 0;
-    t->where = t->labels = t->n_stood = 0;
+    t->where = t->labels = 0;
     t->stands = false;
     t->wait.begin_ns = 0;
     t->seen = t->next_look = t->still = 0;

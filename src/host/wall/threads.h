@@ -17,13 +17,21 @@ enum dp_wall_state {
     DP_WALL_LOCK,
     DP_WALL_IO,
     DP_WALL_SLEEP,
-    DP_WALL_FAULT,   /* a page fault that waits for memory or a disk */
-    DP_WALL_UNKNOWN, /* off the processor; nobody saw where */
+    DP_WALL_FAULT,     /* a page fault that waits for memory or a disk */
+    DP_WALL_UNKNOWN,   /* off the processor; nobody saw where */
+    DP_WALL_LOCK_IDLE, /* lock and io, as threads wait for work to come */
+    DP_WALL_IO_IDLE,
     DP_WALL_STATES,
 };
 
 /* The name of a state, for the label; NULL: no state. */
 const char *dp_wall_state_name(unsigned state);
+
+/* Whether threads that wait for work are in it. */
+static inline bool dp_wall_state_is_idle(unsigned state)
+{
+    return state == DP_WALL_LOCK_IDLE || state == DP_WALL_IO_IDLE;
+}
 
 /* The state in the labels of a record. */
 static inline enum dp_wall_state dp_wall_state_of(uint32_t labels)
@@ -51,7 +59,6 @@ struct dp_wall_thread {
     int64_t owed_ns;            /* time off the processor before until_ns; below 0: rows have too much */
     uint32_t where;             /* the record of where it was seen off the processor last; 0: it was not */
     uint32_t labels;            /* with its name */
-    uint32_t n_stood;           /* looks since until_ns that found it there */
     bool stands;                /* it was there at until_ns and has not run since, as far as is known */
     struct dp_waiting wait;     /* for a lock, under way; begin_ns 0: none */
     /* Of the thread that looks alone: */

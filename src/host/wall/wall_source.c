@@ -32,6 +32,11 @@ static const char *state(const struct dp_record *record)
     return dp_wall_state_name(dp_wall_state_of(record->labels));
 }
 
+static bool is_idle(const struct dp_record *record)
+{
+    return dp_wall_state_is_idle(dp_wall_state_of(record->labels));
+}
+
 static size_t text_header(const struct dp_rows *rows, char *text, size_t n_bytes)
 {
     (void)rows;
@@ -51,6 +56,7 @@ const struct dp_kind_source dp_wall_source = {
     .window_end = window_end,
     .needs_agent = true,
     .state = state,
+    .is_idle = is_idle,
     .is_interrupted = true,
     .text_header = text_header,
     .text_row = text_row,

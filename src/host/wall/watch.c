@@ -142,7 +142,6 @@ static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
     if (now.clock_ns < 0)
         return false;
     if (t->stands && now.clock_ns == t->clock_ns) {
-        t->n_stood++;
         t->still += t->still < STILL_MAX;
         t->next_look = watch.n_looks + (1u << t->still);
         return true;
