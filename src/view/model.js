@@ -211,6 +211,7 @@ class Model {
         this.parent = new Column(Int32Array);
         this.frame = new Column(Int32Array);
         this.children = new Map();
+        this.below = new Map(); /* nodes by state and node */
         this.parent.push(-1);
         this.frame.push(0);
         this.version = 0; /* changes when something was added */
@@ -258,6 +259,22 @@ class Model {
         return kind;
     }
 
+    /* The node of the same stack below a root that is the row's state, if it has one: so flames show states side by side. */
+    nodeInState(node, labels) {
+        const state = this.labelSets.items[labels]?.find(l => l[0] === 'state');
+        return state ? this.nodeBelow(`[${state[1]}]`, node) : node;
+    }
+
+    nodeBelow(name, node) {
+        const key = `${name} ${node}`, known = this.below.get(key);
+        if (known !== undefined)
+            return known;
+        const found = node ? this.child(this.nodeBelow(name, this.parent.data[node]), this.frame.data[node])
+                           : this.child(0, this.frameNumber(name, '', 0, '', false, false, false));
+        this.below.set(key, found);
+        return found;
+    }
+
     /* The node of a stack of a decoded profile; locations are leaf first, lines innermost first. */
     nodeOfSample(profile, sample) {
         let node = 0;
@@ -298,8 +315,8 @@ class Model {
         };
         const rows = new Map();
         for (const sample of profile.samples) {
-            const node = this.nodeOfSample(profile, sample);
             const labels = this.labelNumber(sample.labels.filter(l => l[0] !== 'bytes'));
+            const node = kindName === 'wall' ? this.nodeInState(this.nodeOfSample(profile, sample), labels) : this.nodeOfSample(profile, sample);
             const key = labels * 4294967296 + node;
             const row = rows.get(key);
             if (row)

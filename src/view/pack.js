@@ -73,7 +73,7 @@ function readPack(bytes, model) {
                 const labels = labelSets[wire.small()];
                 for (let i = 0; i < values.length; i++)
                     values[i] = wire.signed();
-                kind.addRow(nodes[node], labels, values);
+                kind.addRow(name === 'wall' ? model.nodeInState(nodes[node], labels) : nodes[node], labels, values);
             }
         });
     });

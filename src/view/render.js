@@ -129,7 +129,7 @@ function controls(kind) {
     byId('invert').hidden ||= Boolean(state.focus);
     byId('lines').hidden ||= !folds.hasLines;
     byId('even').hidden = !state.a || modeNow() === 'level';
-    byId('idle').hidden = byId('idle').hidden || (state.kind !== 'block' && state.view !== 'locks');
+    byId('idle').hidden = byId('idle').hidden || (!IDLE_OF[state.kind] && state.view !== 'locks');
     byId('peak').hidden = state.kind !== 'heap';
     byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
         'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},

@@ -7,7 +7,8 @@
 /** @type {(id: string) => any} */
 const byId = id => document.getElementById(id);
 const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
-const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
+const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']}; /* of rows of locks */
+const IDLE_OF = {block: IDLE, wall: {key: 'idle', values: ['yes']}};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 /* Functions that have whole programs below them. */
 const STARTS = new Set(['main', '<module>', 'start_thread', '__clone3', '__libc_start_call_main', '_start']);
@@ -120,7 +121,7 @@ function passesNow(kind = state.kind) {
 
 /* Rows that are left out: idle waits, and, over all processes, what a child inherited and its parent counts already. */
 function withoutNow(kind = state.kind) {
-    return [...(kind === 'block' && state.idle ? [IDLE] : []), ...(state.process < 0 ? [INHERITED] : [])];
+    return [...(IDLE_OF[kind] && state.idle ? [IDLE_OF[kind]] : []), ...(state.process < 0 ? [INHERITED] : [])];
 }
 
 /*

@@ -48,14 +48,14 @@ function emptyWords(kindName = state.kind, range = state) {
     const kind = model.kinds.get(kindName), [first, last] = kind.ticksWithin(range.from, range.to);
     if (first === last)
         return `no ${kindName} profile ends in this range`;
-    if (kindName === 'block' && state.idle && passesIdle(kind, first, last))
+    if (IDLE_OF[kindName] && state.idle && passesIdle(kind, IDLE_OF[kindName], first, last))
         return 'only idle waits: "hide idle" leaves them out';
     return filterNow() || labelsNow().length ? 'nothing in this range matches' : 'nothing in this range';
 }
 
 /* Whether there are idle waits within these ticks. */
-function passesIdle(kind, first, last) {
-    const idle = folds.labelValues(IDLE.key).map(value => IDLE.values.includes(value)), [begin, end] = kind.rowsOfTicks(first, last);
+function passesIdle(kind, {key, values}, first, last) {
+    const idle = folds.labelValues(key).map(value => values.includes(value)), [begin, end] = kind.rowsOfTicks(first, last);
     return kind.labels.data.subarray(begin, end).some(labels => idle[labels]);
 }
 
