@@ -289,7 +289,7 @@ class Check:
                                         elf.is_call(offset(l)) and leaf.address % 16 == 0)
 
         exempt |= {stack[0] for stack in stacks if len(stack) > 1 and calls(locations[stack[1]], locations[stack[0]])}
-        exempt |= {stack[0] for stack in stacks if self.p.period_type == CPU[1]}
+        exempt |= {stack[0] for stack in stacks if self.p.period_type in (CPU[1], WALL[1])}
         for l in self.m.location:
             m = mappings[l.mapping_id]
             name = self.s[m.filename]

@@ -254,6 +254,8 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns;
     t->stands = stood;
+    if (!stood)
+        t->next_look = 0;
     if (where)
         t->where = where;
 }

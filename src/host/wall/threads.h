@@ -44,25 +44,28 @@ typedef uint32_t dp_wall_slot;
 
 enum { DP_WALL_THREADS = DP_TIDS_MAX, DP_WALL_WAITS = 8 };
 
+/* The first line of memory has all that a look needs of a thread that stands where it stood. */
 struct dp_wall_thread {
-    _Atomic int64_t run_ns;  /* of its CPU clock: the part that rows have, or that came before the profile */
-    _Atomic uint32_t ran;    /* the record of its last CPU sample; 0: none */
-    _Atomic uint32_t busy;   /* a thread works on the fields below */
-    _Atomic uint32_t serial; /* tells this thread from an earlier one in the same slot */
-    struct {                 /* waits for locks that ended and are in no row, by block record */
+    _Alignas(64) _Atomic uint32_t busy; /* a thread works on the account: see claim */
+    uint32_t next_look;                 /* this and the next two: of the thread that looks alone, under its lock */
+    uint32_t still;                     /* looks in a row that found it standing */
+    uint32_t seen;                      /* the last list that had it */
+    _Atomic uint32_t serial;            /* tells this thread from an earlier one in the same slot */
+    _Atomic uint32_t ran;               /* the record of its last CPU sample; 0: none */
+    _Atomic int64_t run_ns;             /* of its CPU clock: the part that rows have, or that came before the profile */
+    /* While busy: */
+    int64_t clock_ns;       /* its CPU clock at until_ns */
+    bool stands;            /* it was there at until_ns and has not run since, as far as is known */
+    uint32_t where;         /* the record of where it was seen off the processor last; 0: it was not */
+    uint32_t labels;        /* with its name */
+    int64_t until_ns;       /* up to then its life is in rows, but for owed_ns */
+    int64_t queue_ns;       /* its time in queues of processors at until_ns */
+    int64_t owed_ns;        /* time off the processor before until_ns; below 0: rows have too much */
+    struct dp_waiting wait; /* for a lock, under way; begin_ns 0: none */
+    struct {                /* waits for locks that ended and are in no row, by block record + 1 */
         _Atomic uint32_t record;
         _Atomic int64_t ns;
     } waits[DP_WALL_WAITS];
-    /* While busy: */
-    int64_t until_ns;           /* up to then its life is in rows, but for owed_ns */
-    int64_t clock_ns, queue_ns; /* its CPU clock, and its time in queues of processors, at until_ns */
-    int64_t owed_ns;            /* time off the processor before until_ns; below 0: rows have too much */
-    uint32_t where;             /* the record of where it was seen off the processor last; 0: it was not */
-    uint32_t labels;            /* with its name */
-    bool stands;                /* it was there at until_ns and has not run since, as far as is known */
-    struct dp_waiting wait;     /* for a lock, under way; begin_ns 0: none */
-    /* Of the thread that looks alone: */
-    uint32_t seen, next_look, still;
 };
 
 /* What a thread's clocks say now. */

@@ -2,11 +2,11 @@
 /*
  * host/wall/watch.c - turns the profile of threads' lives on and off, and looks where threads are.
  *
- * A look costs next to nothing for a thread that waits on. If it waits for a lock, its hook says so: no system call. If
- * it waits elsewhere, its CPU clock still shows what it showed at the last look: then it has not run, stands where it
- * stood, and all the time in between belongs there. One system call, and after some such looks none for a few. Only a
- * thread that has run is asked where it is now (place.h). Looks come at random times, half to one and a half
- * `wall_rate` apart, so that they are not in step with timers of the program.
+ * A look costs next to nothing for a thread that waits on: if its CPU clock still shows what it showed at the last
+ * look, it has not run, stands where it stood, and all the time in between belongs there. That is one system call, and
+ * after some such looks none for a few looks. Only a thread that has run is asked where it is now (place.h), unless it
+ * waits for a lock: then its hook has said so. Looks come at random times, half to one and a half `wall_rate` apart, so
+ * that they are not in step with timers of the program.
  *
  * Reports bring the accounts up to now without looking: the rows of a thread sum to its life at each report.
  *
@@ -112,6 +112,7 @@ static void note_waits(void)
             continue;
         t->wait = wait;
         t->stands = false;
+        t->next_look = 0;
         dp_wall_thread_unclaim(slot);
     }
 }
@@ -134,10 +135,6 @@ static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     bool waits = waits_on(t);
-    if (waits && t->stands)
-        return true;
-    if (t->stands && t->next_look > watch.n_looks)
-        return true;
     struct dp_wall_clocks now = {dp_clock_ns(), dp_cpu_clock_ns(tid), t->queue_ns};
     if (now.clock_ns < 0)
         return false;
@@ -146,13 +143,13 @@ static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
         t->next_look = watch.n_looks + (1u << t->still);
         return true;
     }
+    t->still = 0;
     if (dp_load_relaxed(&dp_labels_names_threads))
         t->labels = dp_cpu_proc_labels(tid);
     uint32_t where = waits ? 0 : dp_wall_place_of(slot, tid, now.clock_ns, keeps);
     now.queue_ns = dp_wall_place_queue_ns(slot, tid, keeps);
     dp_wall_account(slot, &now, where, DP_WALL_GOES_ON);
     t->stands = where || waits;
-    t->still = 0;
     return true;
 }
 
@@ -177,7 +174,8 @@ static void look_at_all(bool keeps)
     watch.n_looks++;
     note_waits();
     for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++) {
-        int32_t tid = claim_thread(slot);
+        bool is_due = dp_wall_thread_tid(slot) > 0 && dp_wall_thread_at(slot)->next_look <= watch.n_looks;
+        int32_t tid = is_due ? claim_thread(slot) : 0;
         if (!tid)
             continue;
         bool is_there = look_at(slot, tid, keeps);
