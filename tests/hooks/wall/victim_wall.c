@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that spend their lives in known ways, and say so: a line for each, NAME and its life in ns by the clock on the
- * wall, then STATE=NS for what its own clocks say of each state. The first argument chooses what the program does; see
- * main. Of the functions that a thread calls, only the last one waits.
+ * Threads that spend their lives in known ways, and say so: a line for each, NAME, its life in ns by its own clock, and
+ * by that of the thread which created and joined it, then STATE=NS for what its own clocks say of each state. The first
+ * argument chooses what the program does; see main. Of the functions that a thread calls, only the last one waits.
  */
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -27,7 +27,7 @@ static const char *const names[STATES] = {"running", "runnable", "lock", "io", "
 
 struct life {
     char name[16];
-    int64_t ns, of[STATES], limit_ns;
+    int64_t ns, made_ns, most_ns, of[STATES], limit_ns;
     int64_t begin_ns, clock_ns, queue_ns; /* at the begin */
     pthread_t thread;
 };
@@ -112,12 +112,12 @@ static int goes_on(const struct life *life)
 }
 
 /* Counts the time of a call that waits, without what it ran and was in a queue. */
-#define TIMED(life, state, call)                                      \
-    do {                                                              \
-        int64_t at = now(), ran = own_ns(), queued = queue_ns();      \
-        call;                                                         \
-        life->of[state] += now() - at - (own_ns() - ran);             \
-        life->of[state] -= queue_ns() - queued;                       \
+#define TIMED(life, state, call)                                 \
+    do {                                                         \
+        int64_t at = now(), ran = own_ns(), queued = queue_ns(); \
+        call;                                                    \
+        life->of[state] += now() - at - (own_ns() - ran);        \
+        life->of[state] -= queue_ns() - queued;                  \
     } while (0)
 
 __attribute__((noinline)) static void *sleeper(void *at)
@@ -206,21 +206,28 @@ static void start(struct life *life, const char *name, int64_t ms, void *(*fn)(v
     memset(life, 0, sizeof *life);
     snprintf(life->name, sizeof life->name, "%s", name);
     life->limit_ns = ms * MS;
+    life->made_ns = now();
     if (pthread_create(&life->thread, NULL, fn, life))
         abort();
 }
 
 static void print(const struct life *life)
 {
-    printf("%s %lld", life->name, (long long)life->ns);
+    printf("%s %lld %lld", life->name, (long long)life->ns, (long long)life->most_ns);
     for (int i = 0; i < STATES; i++)
         printf(" %s=%lld", names[i], (long long)life->of[i]);
     printf("\n");
 }
 
-static void finish(struct life *life)
+static void join(struct life *life)
 {
     pthread_join(life->thread, NULL);
+    life->most_ns = now() - life->made_ns;
+}
+
+static void finish(struct life *life)
+{
+    join(life);
     print(life);
 }
 
@@ -247,12 +254,13 @@ static void many(int64_t n)
     for (int64_t i = 0; i < n; i++) {
         start(&lives[i], "brief", 0, brief);
         if (i >= 4)
-            pthread_join(lives[i - 4].thread, NULL);
+            join(&lives[i - 4]);
     }
     for (int64_t i = n - 4; i < n; i++)
-        pthread_join(lives[i].thread, NULL);
+        join(&lives[i]);
     for (int64_t i = 0; i < n; i++) {
         sum.ns += lives[i].ns;
+        sum.most_ns += lives[i].most_ns;
         for (int k = 0; k < STATES; k++)
             sum.of[k] += lives[i].of[k];
     }
