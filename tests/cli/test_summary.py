@@ -94,6 +94,42 @@ class Summary(Case):
             self.file(f'{name}/server.7.0001.mutex.pb.gz', [([frame], [3, 400_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
             self.assertEqual(self.sentences(f'{self.dir.name}/{name}')[0]['text'], 'Threads waited 400ms ' + words)
 
+    def wall(self, directory='d'):
+        """Two threads at a time beside an idle one: a quarter runs, a half waits for a lock, an eighth each for io and a processor."""
+        self.file(f'{directory}/server.7.0001.wall.pb.gz', [
+            (['burn', 'main'], [500, 5 * 10**9], {'state': 'running'}), (['burn', 'main'], [9, 25 * 10**8], {'state': 'runnable'}),
+            (['get', 'worker'], [90, 9 * 10**9], {'state': 'lock'}), (['put', 'worker'], [9, 10**9], {'state': 'lock'}),
+            (['read', 'load', 'main'], [25, 25 * 10**8], {'state': 'io'}),
+            (['take', 'pool'], [100, 10**10], {'state': 'lock', 'idle': 'yes'})], [('samples', 'count'), ('wall', 'nanoseconds')],
+            time_ns=10**18, duration_ns=10**10)
+        self.file(f'{directory}/server.7.0001.chain.pb.gz', [chain(9, 9 * 10**9, ['get', 'worker'], ['fill', 'main']),
+                                                            chain(1, 10**10, ['other'], ['holder', 'main'])], MUTEX, 10**18, 10**10)
+        return f'{self.dir.name}/{directory}'
+
+    def test_where_threads_spent_their_time_is_said_by_state(self):
+        directory = self.wall()
+        found, = (s for s in self.sentences(directory) if s['kind'] == 'wall')
+        self.assertEqual(found['text'], 'Threads: of 2 thread-seconds a second, idle ones aside, 25% run, 12% wait for a processor, '
+                         '50% wait for locks (most in get, held by fill), 12% wait for io.')
+        self.assertEqual((found['ns'], found['stack'], found['more']), (2 * 10**10, ['get', 'worker'], 'deltaprof top --kind wall --no-idle ' + directory))
+
+    def test_idle_threads_are_left_out_where_the_user_says_so(self):
+        directory = self.wall()
+        def total(*options):
+            return json.loads(self.run_it('top', '--json', '--kind', 'wall', *options, directory))['total']
+        self.assertEqual(total(), 3 * 10**10)
+        self.assertEqual(total('--no-idle'), 2 * 10**10)
+        self.assertEqual(total('--no-idle', '--label', 'state=lock'), 10**10)
+        self.assertNotIn(b'take', self.run_it('tree', '--kind', 'wall', '--no-idle', directory))
+        self.file('b/server.7.0001.block.pb.gz', [(['take', 'pool'], [1, 7], {'lock': 'cond'}), (['get', 'worker'], [1, 5], {'lock': 'mutex'})], MUTEX)
+        self.assertEqual(json.loads(self.run_it('top', '--json', '--no-idle', self.dir.name + '/b'))['total'], 5)
+
+    def test_the_time_of_threads_can_have_a_budget(self):
+        directory = self.wall()
+        self.run_it('check', '--max', 'wall=31s', directory)
+        self.run_it('check', '--max', 'wall=29s', directory, status=1)
+        self.run_it('check', '--max', 'wall=1s', '--label', 'state=lock', '--no-idle', directory, status=1)
+
     def test_losses_of_several_processes_are_summed(self):
         for pid in 7, 8:
             self.file(f'd/server.{pid}.0001.heap.pb.gz', [(['f', 'main'], [10, 1000, 1, 5000])], time_ns=10**18, duration_ns=10**10,
