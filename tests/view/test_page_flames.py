@@ -21,6 +21,17 @@ HOSTILE = ['<img src=x onerror="window.hurt=1">', '</script><script>window.hurt=
 class Flames(PageCase):
     # ---- flames ----
 
+    def test_wall_flames_stand_below_their_states(self):
+        self.file('w/server.7.0001.wall.pb.gz', [(['burn', 'main'], [6, 600], {'state': 'running'}), (['get', 'main'], [3, 300], {'state': 'lock'}),
+                                                 (['take', 'main'], [9, 900], {'state': 'lock', 'idle': 'yes'})],
+                  [('samples', 'count'), ('wall', 'nanoseconds')], START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'w'), fragment='#k=wall&t=wall')
+        width = self.browser.js('return document.getElementById("flame").clientWidth')
+        columns = [[self.box_at(x, y)[0] for y in (9, 27, 45, 63)] for x in (5, width - 5)]
+        self.assertEqual(columns, [['all', '[running]', 'main', 'burn'], ['all', '[lock]', 'main', 'get']])
+        self.browser.click('#idle')
+        self.assertEqual([self.box_at(5, y)[0] for y in (27, 63)], ['[lock]', 'take'])
+
     def test_boxes_have_the_place_and_width_of_their_values(self):
         self.show(self.server())
         self.browser.choose('#type', 'alloc_space')
