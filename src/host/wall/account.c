@@ -19,6 +19,7 @@
  * Clocks are read one after the other, so a stretch may seem to have more CPU time than it is long, by microseconds.
  * What rows have too much is subtracted from the next stretch.
  */
+#include "base/clock.h"
 #include "host/cpu/timers.h"
 #include "host/locks/futex_class.h"
 #include "host/table/record.h"
@@ -29,10 +30,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define SOON_NS  INT64_C(200000)
 #define LATE_NS  INT64_C(30000000) /* beside two periods: the CPU samples of the thread do not come */
 #define SLACK_NS INT64_C(10000000) /* before and after waits */
 
-enum { TEXT_BYTES = 96 };
+enum { TEXT_BYTES = 96, READS_MAX = 3 };
 
 /* ---- clocks ----------------------------------------------------------------------------------------------------- */
 
@@ -76,6 +78,23 @@ int64_t dp_wall_queue_of(int32_t tid)
         syscall(SYS_close, fd);
     errno = saved;
     return ns;
+}
+
+struct dp_wall_clocks dp_wall_clocks_read(int32_t tid, bool begins)
+{
+    struct dp_wall_clocks clocks = {.now_ns = 0};
+    for (int i = 0; i < READS_MAX; i++) { /* again, if the reader lost its processor meanwhile */
+        int64_t before_ns = dp_clock_ns();
+        clocks.clock_ns = dp_cpu_clock_ns(tid);
+        clocks.queue_ns = dp_wall_queue_of(tid);
+        clocks.now_ns = dp_clock_ns();
+        int64_t took_ns = clocks.now_ns - before_ns;
+        if (begins)
+            clocks.now_ns = before_ns;
+        if (took_ns < SOON_NS)
+            break;
+    }
+    return clocks;
 }
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,6 @@
  */
 #include "host/wall/threads.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
@@ -159,11 +158,6 @@ void dp_wall_threads_listen(bool on)
 
 /* ---- threads that begin and end --------------------------------------------------------------------------------- */
 
-static struct dp_wall_clocks own_clocks(int32_t tid)
-{
-    return (struct dp_wall_clocks){dp_clock_ns(), dp_cpu_own_clock_ns(), dp_wall_queue_of(tid)};
-}
-
 static void close_account(int32_t tid)
 {
     dp_wall_slot slot = dp_wall_thread_find(tid);
@@ -171,8 +165,8 @@ static void close_account(int32_t tid)
         return;
     const struct dp_stack none = {0};
     if (dp_wall_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero() && dp_wall_thread_claim(slot)) {
-        struct dp_wall_clocks now = own_clocks(tid);
         dp_wall_thread_at(slot)->labels = dp_labels_now(&none);
+        struct dp_wall_clocks now = dp_wall_clocks_read(tid, false);
         dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
         dp_wall_thread_unclaim(slot);
     }
@@ -204,7 +198,7 @@ void dp_wall_thread_begins(void)
 {
     int saved = errno;
     int32_t tid = (int32_t)syscall(SYS_gettid);
-    struct dp_wall_clocks now = own_clocks(tid);
+    struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
     dp_wall_slot slot = dp_wall_thread_find(tid);
     if (slot && dp_load_relaxed(&dp_wall_thread_at(slot)->run_ns) > now.clock_ns) {
         dp_wall_thread_remove(slot); /* an earlier thread of this id, which ended unseen */

@@ -94,6 +94,12 @@ void dp_wall_thread_remove(dp_wall_slot slot);
 bool dp_wall_thread_claim(dp_wall_slot slot);
 void dp_wall_thread_unclaim(dp_wall_slot slot);
 
+/*
+ * Reads a thread's clocks, the one on the wall first where its profile begins and last where it ends: so what it runs
+ * in between is never more than its life. clock_ns is negative if the thread is gone.
+ */
+struct dp_wall_clocks dp_wall_clocks_read(int32_t tid, bool begins);
+
 /* Time in queues of processors, which the kernel tells of a thread; fd: of its schedstat. -1: not known. */
 int64_t dp_wall_queue_ns(int fd);
 int64_t dp_wall_queue_of(int32_t tid);

@@ -71,7 +71,7 @@ static int visit_thread(int32_t tid, void *ctx)
         return 0;
     }
     if (!slot) {
-        struct dp_wall_clocks now = {dp_clock_ns(), dp_cpu_clock_ns(tid), dp_wall_queue_of(tid)};
+        struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
         slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
     }
     if (slot)
@@ -135,7 +135,8 @@ static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     bool waits = waits_on(t);
-    struct dp_wall_clocks now = {dp_clock_ns(), dp_cpu_clock_ns(tid), t->queue_ns};
+    struct dp_wall_clocks now = {.now_ns = dp_clock_ns(), .queue_ns = t->queue_ns};
+    now.clock_ns = dp_cpu_clock_ns(tid);
     if (now.clock_ns < 0)
         return false;
     if (t->stands && now.clock_ns == t->clock_ns) {
@@ -195,13 +196,16 @@ static void settle(bool all)
         if (!tid)
             continue;
         struct dp_wall_thread *t = dp_wall_thread_at(slot);
-        struct dp_wall_clocks now = {dp_clock_ns(), dp_cpu_clock_ns(tid), t->queue_ns};
+        struct dp_wall_clocks now = {.clock_ns = dp_cpu_clock_ns(tid), .queue_ns = t->queue_ns};
         if (now.clock_ns >= 0) {
             waits_on(t);
             if (now.clock_ns != t->clock_ns)
-                now.queue_ns = dp_wall_queue_of(tid);
-            dp_wall_account(slot, &now, 0, all ? DP_WALL_ENDS : DP_WALL_REPORT);
+                now = dp_wall_clocks_read(tid, false);
+            else
+                now.now_ns = dp_clock_ns();
         }
+        if (now.clock_ns >= 0)
+            dp_wall_account(slot, &now, 0, all ? DP_WALL_ENDS : DP_WALL_REPORT);
         dp_wall_thread_unclaim(slot);
     }
 }

@@ -6,7 +6,7 @@ import subprocess
 import urllib.request
 
 import reader
-from harness import (environment, free_port, main, profiles, run, skip, three_tries, victim, wait_for_server, wait_until)
+from harness import HOOKS, environment, free_port, main, profiles, run, skip, three_tries, victim, wait_for_server, wait_until
 
 RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
 MS = 1000000
@@ -128,6 +128,13 @@ def that_a_host_with_a_filter_goes_on():
     assert r.status == 0, r
     own = lives(r)
     assert set(own) == {'before', 'filtered'}, own
+
+
+def that_storms_end_as_without_the_profiler():
+    for mode, *args in (('cancel',), ('fork',), ('dlopen', os.path.join(HOOKS, 'libplugin.so')), ('setid',)):
+        r = run([victim('storm_cpu'), mode, '700', *args], 'wall_rate=1ms,cpu_rate=4ms', timeout=120)
+        assert r.status == 0 and r.stderr == '', (mode, r.status, r.stderr)
+        assert int(r.stdout.split()[-1]) > 0, mode
 
 
 class Idle:
