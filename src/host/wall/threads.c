@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { KEYS_IN_THREAD = 32, ROUNDS = 4, CLAIM_TRIES = 10000 };
+enum { KEYS_IN_THREAD = 32, ROUNDS = 4, CLAIM_TRIES = 10000, ENDED = 256 };
 
 struct dp_wall_state_now dp_wall_now;
 
@@ -36,6 +36,10 @@ static DP_LARGE struct dp_tids tids;
 static DP_LARGE struct dp_wall_thread threads[DP_WALL_THREADS];
 static _Atomic uint32_t n_serials;
 static _Atomic bool is_used; /* a thread was entered */
+static struct {
+    _Atomic int32_t tids[ENDED];
+    _Atomic uint32_t n;
+} ended;
 
 static struct {
     pthread_key_t key;
@@ -98,6 +102,21 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
 void dp_wall_thread_remove(dp_wall_slot slot)
 {
     dp_tids_remove(&tids, slot);
+}
+
+bool dp_wall_thread_has_ended(int32_t tid)
+{
+    for (unsigned i = 0; i < ENDED; i++)
+        if (dp_load_relaxed(&ended.tids[i]) == tid)
+            return true;
+    return false;
+}
+
+static void unmark_ended(int32_t tid)
+{
+    for (unsigned i = 0; i < ENDED; i++)
+        if (dp_load_relaxed(&ended.tids[i]) == tid)
+            dp_store_relaxed(&ended.tids[i], 0);
 }
 
 bool dp_wall_thread_claim(dp_wall_slot slot)
@@ -170,6 +189,7 @@ static void close_account(int32_t tid)
         dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
         dp_wall_thread_unclaim(slot);
     }
+    dp_store_relaxed(&ended.tids[dp_add_relaxed(&ended.n, 1) % ENDED], tid);
     dp_wall_thread_remove(slot);
 }
 
@@ -200,6 +220,7 @@ void dp_wall_thread_begins(void)
     int32_t tid = (int32_t)syscall(SYS_gettid);
     struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
     dp_wall_slot slot = dp_wall_thread_find(tid);
+    unmark_ended(tid); /* of an earlier thread */
     if (slot && dp_load_relaxed(&dp_wall_thread_at(slot)->run_ns) > now.clock_ns) {
         dp_wall_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
         slot = 0;

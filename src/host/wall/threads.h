@@ -89,6 +89,8 @@ dp_wall_slot dp_wall_thread_find(int32_t tid);
 /* A thread whose profile begins now. 0: the table is full there, or it is known. */
 dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *);
 void dp_wall_thread_remove(dp_wall_slot slot);
+/* Whether the thread has closed its account not long ago: it may still be listed while it leaves the kernel. */
+bool dp_wall_thread_has_ended(int32_t tid);
 
 /* Between claim and unclaim the calling thread alone works on the account. False: another thread does, for too long. */
 bool dp_wall_thread_claim(dp_wall_slot slot);

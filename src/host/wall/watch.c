@@ -70,7 +70,7 @@ static int visit_thread(int32_t tid, void *ctx)
             dp_wall_thread_remove(slot);
         return 0;
     }
-    if (!slot) {
+    if (!slot && !dp_wall_thread_has_ended(tid)) {
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
         slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
     }
