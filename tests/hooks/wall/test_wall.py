@@ -36,7 +36,7 @@ def by_state(loaded, thread=None):
 def assert_life(life, ns):
     """The profile begins before the thread's function and ends after it; its creator sees the thread before and after that."""
     own_ns, most_ns = life
-    assert own_ns * 0.995 <= ns <= most_ns * 1.005, (life, ns)
+    assert own_ns * 0.995 <= ns <= most_ns * 1.02 + 50 * MS, (life, ns)  # clocks are read one after the other
 
 
 def assert_share(own_ns, seen, state, life_ns, bound):
