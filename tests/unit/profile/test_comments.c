@@ -46,17 +46,17 @@ static void a_part_has_a_name_and_bytes(void **state)
     size_t n_text = dp_profile_comment_format(text, sizeof text, DP_COMMENT_RSS_PART, "heap a=b, in use=", 4096);
     assert_string_equal(text, "#RssPart heap a=b, in use=4096");
     assert_int_equal(n_text, strlen(text));
-    assert_true(dp_profile_comment_part(text, n_text, &name, &n, &bytes));
+    assert_true(dp_profile_comment_part(text, n_text, DP_COMMENT_RSS_PART, &name, &n, &bytes));
     assert_int_equal(n, strlen("heap a=b, in use"));
     assert_memory_equal(name, "heap a=b, in use", n);
     assert_int_equal(bytes, 4096);
-    assert_true(dp_profile_comment_part("#RssPart x=0", 12, &name, &n, &bytes));
+    assert_true(dp_profile_comment_part("#RssPart x=0", 12, DP_COMMENT_RSS_PART, &name, &n, &bytes));
     assert_int_equal(n, 1);
     assert_int_equal(bytes, 0);
     static const char *const wrong[] = {
         "#RssPart ", "#RssPart =1", "#RssPart x", "#RssPart x=", "#RssPart x=1a", "#RssParts x=1", ""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_false(dp_profile_comment_part(wrong[i], strlen(wrong[i]), &name, &n, &bytes));
+        assert_false(dp_profile_comment_part(wrong[i], strlen(wrong[i]), DP_COMMENT_RSS_PART, &name, &n, &bytes));
 }
 
 int main(void)
