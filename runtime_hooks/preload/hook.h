@@ -117,6 +117,10 @@ void dp_before_exec(const char *path);
 /* Called by the main thread: from then on its end is noticed, however it ends. Context: init. */
 void dp_watch_main(void);
 
+/* Registers the library's handlers of exit where the hook of __libc_start_main cannot. Context: init, after the
+ * profiler started. */
+void dp_watch_exit(void);
+
 /* Looks for CPython in the process (runtime_hooks/python). Context: init, after the profiler started. */
 DP_HOOK int deltaprof_python_attach(void);
 

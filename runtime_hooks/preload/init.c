@@ -8,6 +8,7 @@
  */
 #include "hook.h"
 #include "inside.h"
+#include "libc.h"
 #include "lookup.h"
 
 #include <link.h>
@@ -85,7 +86,7 @@ static int read_object(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
         seen->ahead = seen->self.end;
     } else if (dp_within(&range, (uintptr_t)DP_REAL(malloc)))
         dp_allocator = range;
-    if (dp_within(&range, (uintptr_t)_r_debug.r_ldbase))
+    if (dp_within(&range, (uintptr_t)dp_libc_loader()->r_ldbase))
         dp_loader = range;
     return 0;
 }
@@ -148,6 +149,10 @@ __attribute__((constructor)) static void init(void)
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
     if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
+        dp_watch_exit();
+#ifndef __GLIBC__
+        deltaprof_say_info("musl: no lines, no libunwind; holders that locked by a try function are not known");
+#endif
         tell_sizes(allocator);
         deltaprof_python_attach();
         dp_inside_attach();

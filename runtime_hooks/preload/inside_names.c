@@ -8,6 +8,7 @@
  * is the running program's, but every offset is checked against its size.
  */
 #include "inside.h"
+#include "libc.h"
 #include "lookup.h"
 
 #include <elf.h>
@@ -73,7 +74,7 @@ static void read_image(const struct image *image, const char *const *entries,
                        void (*fn)(void *, const struct dp_inside_function *), void *ctx)
 {
     const Elf64_Ehdr *ehdr = at(image, 0, sizeof *ehdr);
-    uintptr_t bias = _r_debug.r_map->l_addr; /* the first object is the program */
+    uintptr_t bias = dp_libc_loader()->r_map->l_addr; /* the first object is the program */
     /* started as an argument of ld.so, or replaced on disk: the file is another one */
     if (!ehdr || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) || ehdr->e_ident[EI_CLASS] != ELFCLASS64 ||
         ehdr->e_entry + bias != getauxval(AT_ENTRY) || ehdr->e_shentsize != sizeof(Elf64_Shdr))

@@ -89,26 +89,29 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
         return result;                                        \
     }
 
+#define AS_IT_IS(result) (result)
+
 enum { AT_ONCE = -1 }; /* returned by no pthread function */
 
 /*
  * Defines the hook of a waiting call. With one thread, or while off, it calls the real function; else name##_tried,
  * which waits only if the try function returns busy, and calls the real function if it returns AT_ONCE. It is a
- * separate function so that the path with one thread needs no frame.
+ * separate function so that the path with one thread needs no frame. end(result) is what the hook returns of the real
+ * function's result.
  */
-#define TRYING(name, parameters, arguments, try_allowed, try, busy)                         \
-    DP_DUE int name##_tried parameters                                                      \
-    {                                                                                       \
-        int result = try;                                                                   \
-        if (__builtin_expect(result == (busy), 0))                                          \
-            return name##_wait arguments;                                                   \
-        return __builtin_expect(result == AT_ONCE, 0) ? DP_REAL(name) arguments : result;   \
-    }                                                                                       \
-    DP_HOOK int name parameters                                                             \
-    {                                                                                       \
-        if (__libc_single_threaded || !deltaprof_gate_locks_on(&DP_GATE) || !(try_allowed)) \
-            return DP_REAL(name) arguments;                                                 \
-        return name##_tried arguments;                                                      \
+#define TRYING(name, parameters, arguments, try_allowed, try, busy, end)                       \
+    DP_DUE int name##_tried parameters                                                         \
+    {                                                                                          \
+        int result = try;                                                                      \
+        if (__builtin_expect(result == (busy), 0))                                             \
+            return name##_wait arguments;                                                      \
+        return __builtin_expect(result == AT_ONCE, 0) ? end(DP_REAL(name) arguments) : result; \
+    }                                                                                          \
+    DP_HOOK int name parameters                                                                \
+    {                                                                                          \
+        if (__libc_single_threaded || !deltaprof_gate_locks_on(&DP_GATE) || !(try_allowed))    \
+            return end(DP_REAL(name) arguments);                                               \
+        return name##_tried arguments;                                                         \
     }
 
 /* Defines the hook of an unlock: one load if no thread waits. */

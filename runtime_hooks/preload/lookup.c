@@ -14,6 +14,8 @@
  */
 #include "lookup.h"
 
+#include "libc.h"
+
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
@@ -164,7 +166,7 @@ static bool read_objects(struct name *names, size_t n, const struct link_map **l
     bool found_self = false;
     uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
     *libc = NULL;
-    for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+    for (const struct link_map *map = dp_libc_loader()->r_map; map; map = map->l_next) {
         struct object object;
         if (map->l_ld == _DYNAMIC)
             found_self = true;
@@ -209,7 +211,7 @@ void dp_lookup_debug(const char *text, size_t n, void **found)
 {
     struct name name = {"malloc", "", hash_of("malloc"), false};
     struct object object;
-    const struct link_map *map = __libc_single_threaded ? _r_debug.r_map : NULL;
+    const struct link_map *map = __libc_single_threaded ? dp_libc_loader()->r_map : NULL;
     while (map && map->l_ld != _DYNAMIC)
         map = map->l_next;
     do
@@ -231,7 +233,7 @@ bool dp_lookup_may_be_exported(const char *text)
 {
     struct name name = {text, "", hash_of(text), false};
     struct object program;
-    return !read_object(_r_debug.r_map, &program) || first_of(&program, &name); /* the first object is the program */
+    return !read_object(dp_libc_loader()->r_map, &program) || first_of(&program, &name); /* the first object is the program */
 }
 
 struct wanted {

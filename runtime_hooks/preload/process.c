@@ -14,6 +14,7 @@
  */
 #include "futex.h"
 #include "hook.h"
+#include "libc.h"
 
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -80,6 +81,14 @@ int __cxa_atexit(void (*run)(void *), void *arg, void *object)
     return registered(DP_REAL(__cxa_atexit)(run, arg, object));
 }
 
+#ifndef __GLIBC__ /* a function of libc, which registers the handler by a call that no hook sees */
+DP_HOOK int atexit(void (*run)(void));
+int atexit(void (*run)(void))
+{
+    return registered(DP_REAL(__cxa_atexit)((void (*)(void *))run, NULL, NULL));
+}
+#endif
+
 int on_exit(void (*run)(int, void *), void *arg)
 {
     return registered(DP_REAL(on_exit)(run, arg));
@@ -113,6 +122,18 @@ int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, 
         loader_fini = fini;
     }
     return DP_REAL(__libc_start_main)(run, argc, argv, init, fini_of_program, loader_fini, stack_end);
+}
+
+/*
+ * musl gives no handler of the loader: it runs the destructors of objects after all handlers, and opens no library from
+ * then on, so the last profiles could not be named. Its constructors run after the call of __libc_start_main.
+ */
+void dp_watch_exit(void)
+{
+#ifndef __GLIBC__
+    DP_REAL(__cxa_atexit)(after_handlers, NULL, NULL); /* the last one */
+    DP_REAL(__cxa_atexit)(before_handlers, NULL, NULL);
+#endif
 }
 #endif
 
@@ -157,6 +178,7 @@ static pthread_key_t main_key;
 
 static void watch_calling_thread(void)
 {
+    dp_libc_forget_tid();
     pthread_setspecific(main_key, &main_key);
 }
 

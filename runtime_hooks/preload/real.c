@@ -31,17 +31,21 @@
  */
 #include "arena.h"
 #include "hook.h"
+#include "libc.h"
 #include "lookup.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 /* ---- the resolvers ---- */
 
@@ -138,7 +142,13 @@ struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYM
 #define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
 
 /* is_first: in the common search, before other code of this process can be in the loader. */
-#if __GLIBC_PREREQ(2, 34)
+#ifndef __GLIBC__ /* musl: no versions, and a search that allocates outside the hooks */
+static void *find_next(const char *name, const char *version, bool is_first)
+{
+    (void)is_first;
+    return version ? NULL : dlsym(RTLD_NEXT, name);
+}
+#elif __GLIBC_PREREQ(2, 34)
 static void *find_next(const char *name, const char *version, bool is_first)
 {
     (void)is_first;
@@ -340,8 +350,12 @@ unsigned dp_real_allocator(void)
 {
     if (!is_libc_heap())
         return 0;
+#ifdef __GLIBC__
     bool had_hooks = strverscmp(gnu_get_libc_version(), "2.34") < 0;
     return DELTAPROF_GIVES_PAGES | (had_hooks ? 0 : DELTAPROF_IS_LEAF);
+#else
+    return DELTAPROF_IS_LEAF;
+#endif
 }
 
 /*
@@ -353,7 +367,7 @@ static void *find_loaded(const char *name)
 {
     void *found = NULL;
     bool is_behind = false;
-    for (struct link_map *map = _r_debug.r_map; map && !found; map = map->l_next) {
+    for (struct link_map *map = dp_libc_loader()->r_map; map && !found; map = map->l_next) {
         if (map->l_ld == _DYNAMIC)
             is_behind = true;
         void *object = is_behind && map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;

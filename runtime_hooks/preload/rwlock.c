@@ -3,20 +3,24 @@
  * rwlock.c - hooks of pthread_rwlock_*, which report lock events. A lock may have many reading holders: each one that
  * unlocks while a thread waits accounts for the time since the last unlock.
  */
+#include "libc.h"
 #include "lock.h"
 
 static inline enum deltaprof_lock_kind kind_of(const pthread_rwlock_t *l, enum deltaprof_lock_kind kind)
 {
-    return l->__data.__shared ? kind | DELTAPROF_LOCK_SHARED : kind;
+    return dp_libc_rwlock_is_shared(l) ? kind | DELTAPROF_LOCK_SHARED : kind;
 }
 
-#define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed) \
-    WAITING(name, parameters, arguments, l, kind_of(l, kind), end_of)    \
-    TRYING(name, parameters, arguments, try_allowed, DP_REAL(try_name)(l), EBUSY)
-#define READ(name, parameters, arguments, try_allowed) \
-    RWLOCK(name, parameters, arguments, pthread_rwlock_tryrdlock, DELTAPROF_LOCK_READ, try_allowed)
-#define WRITE(name, parameters, arguments, try_allowed) \
-    RWLOCK(name, parameters, arguments, pthread_rwlock_trywrlock, DELTAPROF_LOCK_WRITE, try_allowed)
+#define LOCKED(result)       dp_libc_locked(l, result)
+#define END_OF_WRITE(result) end_of(dp_libc_locked(l, result))
+
+#define READ(name, parameters, arguments, try_allowed)                               \
+    WAITING(name, parameters, arguments, l, kind_of(l, DELTAPROF_LOCK_READ), end_of) \
+    TRYING(name, parameters, arguments, try_allowed, DP_REAL(pthread_rwlock_tryrdlock)(l), EBUSY, AS_IT_IS)
+#define WRITE(name, parameters, arguments, try_allowed)                                                              \
+    WAITING(name, parameters, arguments, l, kind_of(l, DELTAPROF_LOCK_WRITE), END_OF_WRITE)                          \
+    TRYING(name, parameters, arguments, try_allowed, dp_libc_locked(l, DP_REAL(pthread_rwlock_trywrlock)(l)), EBUSY, \
+           LOCKED)
 
 #define PLAIN   (pthread_rwlock_t * l)
 #define TIMED   (pthread_rwlock_t *restrict l, const struct timespec *restrict t)
@@ -28,5 +32,5 @@ READ(pthread_rwlock_clockrdlock, CLOCKED, (l, clock, t), may_try(clock, t))
 WRITE(pthread_rwlock_wrlock, PLAIN, (l), true)
 WRITE(pthread_rwlock_timedwrlock, TIMED, (l, t), may_try(CLOCK_REALTIME, t))
 WRITE(pthread_rwlock_clockwrlock, CLOCKED, (l, clock, t), may_try(clock, t))
-UNLOCKING(pthread_rwlock_unlock, PLAIN, (l), l)
+UNLOCKING(pthread_rwlock_unlock, PLAIN, (dp_libc_unlocks(l)), l)
 DESTROYING(pthread_rwlock_destroy, pthread_rwlock_t, l)

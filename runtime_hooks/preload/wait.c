@@ -3,6 +3,7 @@
  * wait.c - hooks of functions that wait without a holder: conditions, semaphores, spin locks, barriers, joins. Block
  * profile only.
  */
+#include "libc.h"
 #include "lock.h"
 
 /*
@@ -50,7 +51,9 @@ UNLOCKING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
         struct deltaprof_wait wait;                                                      \
         let_go(m, &site);                                                                \
         deltaprof_lock_wait_begin(&wait, lock_of(c, m, timed), kind_of(c, m), &site);    \
+        (void)dp_libc_unlocks(m);                                                        \
         int result = DP_REAL(name) arguments;                                            \
+        dp_libc_locked(m, 0);                                                            \
         deltaprof_lock_wait_end(&wait, end(result), &site);                              \
         return result;                                                                   \
     }                                                                                    \

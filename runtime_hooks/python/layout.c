@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 struct dp_python dp_python;
 struct dp_range dp_python_state;
@@ -179,15 +180,32 @@ static int find_layout(const char *version)
  */
 extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
 
+#ifdef RTLD_DL_SYMENT
+static size_t size_of(const char *start)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+    return dladdr1(start, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol ? symbol->st_size : 0;
+}
+#else
+/* musl does not show the symbol: its end is where addresses stop to belong to it. */
+static size_t size_of(const char *start)
+{
+    Dl_info info;
+    size_t inside = 0, step = 1 << 20;
+    for (; step; step /= 2)
+        if (dladdr(start + inside + step, &info) && info.dli_saddr == (void *)start)
+            inside += step;
+    return inside + 1;
+}
+#endif
+
 /* The bytes that a symbol of the interpreter names. */
 static struct dp_range range_of(const char *name)
 {
     const char *start = dlsym(RTLD_DEFAULT, name);
-    const ElfW(Sym) *symbol = NULL;
-    Dl_info info;
-    if (!start || !dladdr1(start, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
-        return (struct dp_range){0, 0};
-    return (struct dp_range){(uintptr_t)start, (uintptr_t)start + symbol->st_size};
+    size_t n_bytes = start ? size_of(start) : 0;
+    return n_bytes ? (struct dp_range){(uintptr_t)start, (uintptr_t)start + n_bytes} : (struct dp_range){0, 0};
 }
 
 int dp_python_find(const char **why)

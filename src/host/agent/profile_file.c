@@ -11,6 +11,7 @@
 #include "host/agent/profile_file.h"
 
 #include "base/clock.h"
+#include "base/libc.h"
 #include "base/text.h"
 #include "host/agent/sweep.h"
 #include "profile/directory.h"
@@ -80,7 +81,7 @@ static uint32_t seq_of(const struct dp_agent_files *files, const char *name)
 static uint32_t scan(const struct dp_agent_files *files)
 {
     union {
-        struct dirent64 align;
+        struct dirent align;
         char bytes[4096];
     } buffer;
     uint32_t highest = 0;
@@ -88,7 +89,7 @@ static uint32_t scan(const struct dp_agent_files *files)
     lseek(files->dir_fd, 0, SEEK_SET);
     while ((n_bytes = syscall(SYS_getdents64, files->dir_fd, &buffer, sizeof buffer)) > 0)
         for (ssize_t at = 0; at < n_bytes;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buffer.bytes + at);
+            const struct dirent *entry = (const struct dirent *)(buffer.bytes + at);
             uint32_t seq = seq_of(files, entry->d_name);
             if (seq > highest)
                 highest = seq;
@@ -209,7 +210,7 @@ int dp_agent_file_write(void *ctx, const void *bytes, size_t n_bytes)
 static int give_name(const struct dp_agent_file *file, const char *name)
 {
     int dir = file->files->dir_fd;
-    if (renameat2(dir, file->temporary, dir, name, RENAME_NOREPLACE) == 0)
+    if (dp_libc_rename(dir, file->temporary, name) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -errno;

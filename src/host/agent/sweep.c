@@ -99,14 +99,14 @@ static void look_at_name(struct sweep *s, const char *name)
 static void read_names(struct sweep *s)
 {
     union {
-        struct dirent64 align;
+        struct dirent align;
         char bytes[4096];
     } buffer;
     ssize_t n_bytes;
     lseek(s->dir_fd, 0, SEEK_SET);
     while ((n_bytes = syscall(SYS_getdents64, s->dir_fd, &buffer, sizeof buffer)) > 0)
         for (ssize_t at = 0; at < n_bytes;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buffer.bytes + at);
+            const struct dirent *entry = (const struct dirent *)(buffer.bytes + at);
             look_at_name(s, entry->d_name);
             at += entry->d_reclen;
         }

@@ -13,6 +13,7 @@
 #include "host/cpu/probe.h"
 
 #include "base/atomic.h"
+#include "base/libc.h"
 #include "base/clock.h"
 #include "host/cpu/handler.h"
 #include "host/cpu/timers.h"
@@ -73,7 +74,7 @@ static bool try_it(int sig)
     struct itimerspec each = {{0, 1000000}, {0, 1000000}};
     int id;
     memcpy(&event.sigev_value, &value, sizeof value);
-    event._sigev_un._tid = (int)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (int)syscall(SYS_gettid);
     if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id))
         return false;
     bool survives = !syscall(SYS_timer_settime, id, 0, &each, NULL) && survives_signals();

@@ -85,7 +85,7 @@ int dp_cpu_proc_threads(int (*fn)(int32_t tid, void *ctx), void *ctx)
         return -errno;
     while ((n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < n_bytes;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
+            const struct dirent *entry = (const struct dirent *)(buffer + at);
             if (entry->d_name[0] != '.')
                 sum += fn((int32_t)dp_cpu_proc_number(entry->d_name, 10), ctx);
             at += entry->d_reclen;

@@ -2,23 +2,26 @@
 /*
  * host/cpu/shared_signal.c - installs the handler of the timers' signal, and passes on what is meant for others.
  *
- * The signal is number 32, by which glibc cancels threads. glibc keeps programs away from it: sigaction refuses it,
- * sigfillset leaves it out, pthread_sigmask never blocks it. So a program that blocks all signals, or waits for any of
- * them by sigwait or a signalfd, does not meet it, and no handler of the program's sees it. That is why it is taken and
- * not SIGPROF: a full mask would hide SIGPROF, and ppoll with an empty one would then end by it.
+ * The signal is the one by which libc cancels threads: 32 in glibc, 33 in musl. libc keeps programs away from it:
+ * sigaction refuses it, sigfillset leaves it out, pthread_sigmask never blocks it. So a program that blocks all
+ * signals, or waits for any of them by sigwait or a signalfd, does not meet it, and no handler of the program's sees
+ * it. That is why it is taken and not SIGPROF: a full mask would hide SIGPROF, and ppoll with an empty one would then
+ * end by it.
  *
- * glibc installs its own handler when the first thread is cancelled. Until the hook of pthread_cancel installs this one
- * again, glibc ignores the timers' signals, because they are not sent by tkill. A signal that is (SI_TKILL) goes to
- * glibc's handler, with the signals blocked that it asked for and no more: it may not return.
+ * libc installs its own handler when the first thread is cancelled. Until the hook of pthread_cancel installs this one
+ * again, libc ignores the timers' signals: glibc because they are not sent by tkill, musl because the thread was not
+ * cancelled. A signal that is sent by tkill goes to libc's handler, with the signals blocked that it asked for and no
+ * more: it may not return.
  *
- * 33, which glibc uses to set ids in all threads, stays glibc's: setuid would wait for ever.
+ * The signals beside it, which libc uses to set ids in all threads, stay libc's: setuid would wait for ever.
  *
- * Where the kernel refuses 32 (under an emulator that keeps it), SIGPROF is used if it is at its default. A SIGPROF of
+ * Where the kernel refuses it (under an emulator that keeps it), SIGPROF is used if it is at its default. A SIGPROF of
  * another sender then has its default effect.
  */
 #include "host/cpu/shared_signal.h"
 
 #include "base/atomic.h"
+#include "base/libc.h"
 #include "host/cpu/handler.h"
 #include "host/cpu/timers.h"
 
@@ -28,8 +31,6 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-enum { CANCEL_SIGNAL = 32 };
 
 /* As the kernel has it. SIG_DFL is 0, SIG_IGN 1. */
 struct action {
@@ -92,7 +93,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 {
     void (*handler)(int, siginfo_t *, void *) = dp_load_acquire(&chained.handler); /* [CHAIN] */
     if (!handler) {
-        if (sig != CANCEL_SIGNAL)
+        if (sig != DP_LIBC_CANCEL_SIGNAL)
             die_of(sig);
         return;
     }
@@ -140,10 +141,10 @@ int dp_cpu_signal_install(void)
     struct action action = my_action(), before;
     if (chained.sig)
         return dp_cpu_signal_restore() ? chained.sig : -ENOTSUP;
-    if (change_action(CANCEL_SIGNAL, NULL, &before) == 0) {
+    if (change_action(DP_LIBC_CANCEL_SIGNAL, NULL, &before) == 0) {
         chain(&before); /* first, so that no cancellation is lost */
-        if (change_action(CANCEL_SIGNAL, &action, NULL) == 0)
-            return chained.sig = CANCEL_SIGNAL;
+        if (change_action(DP_LIBC_CANCEL_SIGNAL, &action, NULL) == 0)
+            return chained.sig = DP_LIBC_CANCEL_SIGNAL;
     }
     if (change_action(SIGPROF, NULL, &before) || before.handler || change_action(SIGPROF, &action, NULL))
         return -ENOTSUP;
@@ -156,7 +157,7 @@ bool dp_cpu_signal_restore(void)
     int saved = errno;
     bool there = chained.sig && change_action(chained.sig, NULL, &before) == 0;
     if (there && before.handler != on_signal) {
-        there = chained.sig == CANCEL_SIGNAL;
+        there = chained.sig == DP_LIBC_CANCEL_SIGNAL;
         if (there) {
             chain(&before);
             change_action(chained.sig, &action, NULL);

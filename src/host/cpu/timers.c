@@ -19,6 +19,7 @@
 #include "host/cpu/timers.h"
 
 #include "base/clock.h"
+#include "base/libc.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/process.h"
@@ -205,7 +206,7 @@ static int create_timer(dp_cpu_slot slot, int32_t tid, int sig, int64_t period_n
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = sig};
     int id;
     memcpy(&event.sigev_value, &value, sizeof value);
-    event._sigev_un._tid = tid;
+    event.sigev_notify_thread_id = tid;
     if (!claim_room())
         return -EDQUOT;
     if (syscall(SYS_timer_create, clock_of(tid), &event, &id)) {

@@ -2,11 +2,10 @@
 /*
  * host/locks/holders.c - finds the holder of a lock, and circles of threads.
  *
- * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock. Of a rwlock's readers it
- * keeps only the number: which threads they are is not known. The lock's memory may be unmapped when it is read, so the
- * kernel copies its words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared
- * lock may be a thread of another process. Its id means another thread if that process has another namespace of process
- * ids.
+ * The lock itself tells the id of the thread that holds it (base/libc.h), or how many threads hold it for reading:
+ * which threads these are is not known. The lock's memory may be unmapped when it is read, so the kernel copies its
+ * words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared lock may be a thread
+ * of another process. Its id means another thread if that process has another namespace of process ids.
  *
  * A circle is a deadlock only if all its waits and holders existed at one moment. So the waits are read first, then the
  * holders, and then each wait must still be the same one. A thread cannot unlock a lock while it waits, so each holder
@@ -15,6 +14,7 @@
  */
 #include "host/locks/holders.h"
 
+#include "base/libc.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/task.h"
@@ -74,7 +74,7 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
     int saved = errno;
     struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
     pid_t self = (pid_t)syscall(SYS_gettid); /* not the process's id: a main thread that has ended has no memory */
-    bool copied = syscall(SYS_process_vm_readv, self, &to, 1, &from, 1, 0) == (long)n_bytes;
+    bool copied = syscall(SYS_process_vm_readv, self, &to, 1UL, &from, 1UL, 0UL) == (long)n_bytes;
     errno = saved;
     return copied;
 }
@@ -89,13 +89,6 @@ static bool is_nowhere(int32_t tid, bool in_this_process)
     return nowhere;
 }
 
-/* glibc writes the owner of a robust mutex into the lock word; the other field has marks of a dead owner as well. */
-static int32_t owner_of(const pthread_mutex_t *m)
-{
-    enum { ROBUST = 0x10, OWNER = 0x3fffffff };
-    return m->__data.__kind & ROBUST ? m->__data.__lock & OWNER : m->__data.__owner;
-}
-
 struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
 {
     union {
@@ -107,12 +100,9 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
         return holder;
     if (wait->kind == DELTAPROF_LOCK_MUTEX) {
         if (copy(&lock, sizeof lock.mutex, wait))
-            holder.tid = owner_of(&lock.mutex);
+            holder.tid = dp_libc_mutex_owner(&lock.mutex);
     } else if (copy(&lock, sizeof lock.rwlock, wait)) {
-        enum { WRITERS_PHASE = 1, READER_SHIFT = 3 }; /* of __readers, in glibc's pthread_rwlock_common.c */
-        holder.tid = lock.rwlock.__data.__cur_writer;
-        if (!holder.tid && !(lock.rwlock.__data.__readers & WRITERS_PHASE))
-            holder.n_readers = lock.rwlock.__data.__readers >> READER_SHIFT;
+        holder.tid = dp_libc_rwlock_owner(&lock.rwlock, &holder.n_readers);
     }
     if (holder.tid < 0)
         holder.tid = 0;
@@ -125,9 +115,9 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
 /* The kernel refuses to wait for such a mutex if that is a deadlock. glibc then waits for ever, elsewhere. */
 static bool inherits_priority(const struct dp_waiting *wait)
 {
-    enum { INHERITS = 0x20 }; /* of __kind */
     pthread_mutex_t mutex;
-    return wait->kind == DELTAPROF_LOCK_MUTEX && copy(&mutex, sizeof mutex, wait) && mutex.__data.__kind & INHERITS;
+    return wait->kind == DELTAPROF_LOCK_MUTEX && copy(&mutex, sizeof mutex, wait) &&
+           dp_libc_mutex_inherits_priority(&mutex);
 }
 
 bool dp_waits_is_blocked(const struct dp_waiting *wait)

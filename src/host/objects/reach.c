@@ -10,10 +10,13 @@
  * A thread that pthread_create made: glibc keeps the thread's control block at the top of the stack, and in it the
  * bounds of the stack, {start, size, guard size, guard size as asked for}. Where these four words stand in the control
  * block depends on the version of glibc, so they are looked for, once: the block that they describe must end right
- * above the control block. If no place fits, or more than one, the bounds are unknown. With another C library the
- * bounds are unknown too.
+ * above the control block. If no place fits, or more than one, the bounds are unknown.
  *
- * The first thread: its stack ends at __libc_stack_end, and it grows down. The kernel places no other mapping within
+ * musl keeps {the thread's mapping, its size, top of the stack, its size, guard size} there; the mapping is 0 if the
+ * program gave the stack. Thread-local variables may lie in another mapping then, so the stack ends at its top.
+ *
+ * The first thread: its stack ends at __libc_stack_end, or at the last string that the kernel put there, and it grows
+ * down. The kernel places no other mapping within
  * 128 MiB below that unless it is told to, so an unbroken run of pages up to the end is the stack. A walk that starts
  * lower than all before asks the kernel about the pages in between, once.
  *
@@ -32,6 +35,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,10 +44,15 @@ extern void *__libc_stack_end __attribute__((weak));
 enum { PAGE = DP_PAGE_LEAST, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
 
 /*
- * CONTROL_BYTES: the part of glibc's control block that is searched. ABOVE_MAX: the most that the control block and
+ * CONTROL_BYTES: the part of the control block that is searched. ABOVE_MAX: the most that glibc's control block and
  * static TLS may take above its start.
  */
-enum { CONTROL_BYTES = 1760, ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
+#ifdef __GLIBC__
+enum { CONTROL_BYTES = 1760, BOUNDS_BYTES = 32 };
+#else
+enum { CONTROL_BYTES = 200, BOUNDS_BYTES = 40 };
+#endif
+enum { ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
 
 #define BOTTOM_UNKNOWN UINTPTR_MAX
 
@@ -99,6 +108,7 @@ void dp_reach_init(void)
         first_thread = (uintptr_t)pthread_self();
 }
 
+#ifdef __GLIBC__
 /* Whether the four words at `at` say that a stack ends right above the control block `self`. */
 static bool are_bounds(uintptr_t at, uintptr_t self)
 {
@@ -107,17 +117,50 @@ static bool are_bounds(uintptr_t at, uintptr_t self)
            dp_reach_read(at + 16) < size && dp_reach_read(at + 24) < size;
 }
 
+static uintptr_t bottom_at(uintptr_t at)
+{
+    return dp_reach_read(at);
+}
+
+static uintptr_t top_at(uintptr_t at, uintptr_t self)
+{
+    (void)at;
+    return self;
+}
+#else
+/* Whether the five words at `at` describe a stack that ends below the control block `self`. */
+static bool are_bounds(uintptr_t at, uintptr_t self)
+{
+    uintptr_t map = dp_reach_read(at), map_bytes = dp_reach_read(at + 8), top = dp_reach_read(at + 16),
+              size = dp_reach_read(at + 24);
+    return top % 16 == 0 && size >= STACK_MIN && size < top && dp_reach_read(at + 32) < size &&
+           (map ? map <= top - size && top <= self && self - map < map_bytes : !map_bytes);
+}
+
+static uintptr_t bottom_at(uintptr_t at)
+{
+    return dp_reach_read(at + 16) - dp_reach_read(at + 24);
+}
+
+static uintptr_t top_at(uintptr_t at, uintptr_t self)
+{
+    (void)self;
+    return dp_reach_read(at + 16);
+}
+#endif
+
+/* Offset of the words in a control block; 0: not found yet. All threads find the same value. */
+static _Atomic uint32_t place;
+
 /* The lowest address of the calling thread's stack, which pthread_create allocated or was given. */
 static uintptr_t bottom_of_thread(uintptr_t self)
 {
-    /* offset of the four words in a control block; 0: not found yet. All threads find the same value. */
-    static _Atomic uint32_t place;
     uint32_t found = dp_load_relaxed(&place), n_found = 0;
     if (self % 16 || !dp_reach_probe(self) || !dp_reach_probe(self + CONTROL_BYTES - 8))
         return BOTTOM_UNKNOWN;
     if (found)
-        return are_bounds(self + found, self) ? dp_reach_read(self + found) : BOTTOM_UNKNOWN;
-    for (uint32_t at = 8; at + 32 <= CONTROL_BYTES; at += 8)
+        return are_bounds(self + found, self) ? bottom_at(self + found) : BOTTOM_UNKNOWN;
+    for (uint32_t at = 8; at + BOUNDS_BYTES <= CONTROL_BYTES; at += 8)
         if (are_bounds(self + at, self)) {
             found = at;
             n_found++;
@@ -125,7 +168,7 @@ static uintptr_t bottom_of_thread(uintptr_t self)
     if (n_found != 1)
         return BOTTOM_UNKNOWN;
     dp_store_relaxed(&place, found);
-    return dp_reach_read(self + found);
+    return bottom_at(self + found);
 }
 
 static bool is_first(uintptr_t self)
@@ -138,7 +181,7 @@ static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
 {
     if (!is_first(self))
         return 0;
-    uintptr_t top = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
+    uintptr_t top = (&__libc_stack_end ? (uintptr_t)__libc_stack_end : (uintptr_t)getauxval(AT_EXECFN)) & ~(uintptr_t)7;
     return top - sp - 1 < FAR_BYTES ? top : 0;
 }
 
@@ -152,8 +195,10 @@ static uintptr_t own_top(struct dp_own_stack *own, uintptr_t sp, uintptr_t hi)
     /* The first thread's control block has no bounds, and other words there may look like some. */
     if (!own->bottom)
         own->bottom = is_first(self) ? BOTTOM_UNKNOWN : bottom_of_thread(self);
-    if (own->bottom != BOTTOM_UNKNOWN)
-        return sp - 1 - own->bottom < self - own->bottom ? self : 0;
+    if (own->bottom != BOTTOM_UNKNOWN) {
+        uintptr_t end = top_at(self + dp_load_relaxed(&place), self);
+        return sp - 1 - own->bottom < end - own->bottom ? end : 0;
+    }
     uintptr_t top = top_of_first(self, sp);
     uintptr_t joined = own->hi == top ? own->lo : top;
     for (uintptr_t at = hi; at < joined; at += PAGE)

@@ -8,6 +8,7 @@
  */
 #include "host/shared/shared.h"
 
+#include "base/libc.h"
 #include "base/process.h"
 #include "host/shared/table_file.h"
 

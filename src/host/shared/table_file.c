@@ -14,6 +14,7 @@
  */
 #include "host/shared/table_file.h"
 
+#include "base/libc.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/process.h"

@@ -26,7 +26,7 @@ static bool copy(uintptr_t address, void *to, size_t n_bytes)
     int saved = errno;
     struct iovec here = {to, n_bytes}, there = {(void *)address, n_bytes};
     pid_t self = (pid_t)syscall(SYS_gettid); /* the main thread may have left, and has no memory then */
-    bool copied = syscall(SYS_process_vm_readv, self, &here, 1, &there, 1, 0) == (long)n_bytes;
+    bool copied = syscall(SYS_process_vm_readv, self, &here, 1UL, &there, 1UL, 0UL) == (long)n_bytes;
     errno = saved;
     return copied;
 }

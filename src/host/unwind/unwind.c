@@ -19,6 +19,7 @@
 
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/unwind/bare_code.h"
 #include "host/unwind/libunwind.h"
 #include "host/unwind/provided.h"
 #include "host/unwind/recent_stacks.h"
@@ -38,6 +39,7 @@ int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_byt
     if (mode == DP_UNWIND_LIBUNWIND)
         dp_libunwind_want();
     dp_reach_init();
+    dp_bare_code_init();
     int err = dp_stack_cache_init(depth_max);
     return err ? err : dp_unwind_cache_init(budget_bytes, mode != DP_UNWIND_FP);
 }

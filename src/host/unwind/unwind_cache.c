@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "host/objects/objects.h"
+#include "host/unwind/bare_code.h"
 #include "host/unwind/known_code.h"
 #include "host/unwind/registered.h"
 #include "host/unwind/rule.h"
@@ -65,8 +66,8 @@ static void grow(void)
     dp_store_relaxed(&dp_unwind_cache_mask, next < largest_mask ? next : largest_mask);
 }
 
-/* start: where the function begins, if its object has unwind data for it. */
-static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, uintptr_t *start)
+/* start: where the function begins, if its object has unwind data for it. is_caller: lookup_pc is in a call. */
+static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, bool is_caller, uintptr_t *start)
 {
     struct dp_object unknown = {0}; /* if the table of objects is full */
     const struct dp_object *object = id ? dp_object_get(id) : &unknown;
@@ -90,6 +91,8 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, uintptr_t *start
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;
+    if (!found && id && dp_bare_code_find(lookup_pc + is_caller, is_caller, &row))
+        return dp_rule_make(&row, lookup_pc);
     if (found && dp_known_left_trace(&row, lookup_pc + 1))
         return dp_rule_hosted();
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
@@ -119,7 +122,7 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
     bool may_store = object && generation && !dp_objects_unloading();
     uint64_t value = frame_at(object, lookup_pc);
     if (rules_wanted)
-        value |= (uint64_t)make_rule(object, lookup_pc, &start) << 32;
+        value |= (uint64_t)make_rule(object, lookup_pc, true, &start) << 32;
     if (may_store && !dp_objects_unloading())
         store(behind, dp_unwind_cache_generation_key(generation), value);
     return value;
@@ -134,7 +137,7 @@ uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation)
     dp_object_id object = dp_object_find(pc);
     bool may_store = object && generation && !dp_objects_unloading();
     uintptr_t start = pc & ~(uintptr_t)(PIECE_BYTES - 1);
-    uint32_t rule = make_rule(object, pc, &start);
+    uint32_t rule = make_rule(object, pc, false, &start);
     value = frame_at(object, start) | (uint64_t)rule << 32;
     if (may_store && !dp_objects_unloading())
         store(pc + 1, key, value);

@@ -229,7 +229,7 @@ int dp_cli_run(int argc, char **argv)
     }
     if (!failed) {
         status = dp_run_program_find(&program, argv[first], why, sizeof why);
-        if (!status && dp_run_preload_find(library, why, sizeof why))
+        if (!status && dp_run_preload_find(program.is_musl, library, why, sizeof why))
             status = DP_LAUNCH_REFUSED;
         if (status) {
             dp_query_print_error("run", "%s", why);

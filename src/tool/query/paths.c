@@ -14,8 +14,8 @@
 #include "profile/kinds.h"
 #include "tool/query/files.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <fts.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -44,36 +44,50 @@ static int push(struct dp_query_paths *p, const char *path)
     return p->at[p->n] ? (p->n++, 0) : -ENOMEM;
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
+    return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool is_profile(const FTSENT *entry, bool ours)
+static bool is_profile(const char *file, bool ours)
 {
     struct dp_query_file name;
-    size_t n = entry->fts_namelen, n_suffix = strlen(DP_PROFILE_SUFFIX);
-    if (entry->fts_info != FTS_F || entry->fts_name[0] == '.')
+    size_t n = strlen(file), n_suffix = strlen(DP_PROFILE_SUFFIX);
+    if (file[0] == '.')
         return false;
-    return ours ? dp_query_file_parse(entry->fts_name, &name)
-                : n > n_suffix && !strcmp(entry->fts_name + n - n_suffix, DP_PROFILE_SUFFIX);
+    return ours ? dp_query_file_parse(file, &name) : n > n_suffix && !strcmp(file + n - n_suffix, DP_PROFILE_SUFFIX);
 }
 
-/* Files in a directory. Returns 0 or -errno. */
+static int walk(struct dp_query_paths *p, const char *path, bool ours);
+
+/* A file or directory in a directory. Directories that cannot be read are left out. */
+static int visit(struct dp_query_paths *p, const char *dir, const char *name, bool ours)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    if (!strcmp(name, ".") || !strcmp(name, "..") ||
+        snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path || lstat(path, &st))
+        return 0;
+    if (S_ISDIR(st.st_mode)) {
+        int err = walk(p, path, ours);
+        return err == -ENOMEM ? err : 0;
+    }
+    return S_ISREG(st.st_mode) && is_profile(name, ours) ? push(p, path) : 0;
+}
+
+/* Files in a directory and below. Returns 0 or -errno. */
 static int walk(struct dp_query_paths *p, const char *path, bool ours)
 {
-    char *roots[] = {(char *)path, NULL};
-    int err = 0;
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-    if (!tree)
+    struct dirent **entries;
+    int n = scandir(path, &entries, NULL, by_name), err = 0;
+    if (n < 0)
         return -errno;
-    for (FTSENT *entry; !err && (entry = fts_read(tree));) {
-        if (entry->fts_level == 0 && (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR))
-            err = -entry->fts_errno;
-        else if (is_profile(entry, ours))
-            err = push(p, entry->fts_path);
+    for (int i = 0; i < n; i++) {
+        if (!err)
+            err = visit(p, path, entries[i]->d_name, ours);
+        free(entries[i]);
     }
-    fts_close(tree);
+    free(entries);
     return err;
 }
 

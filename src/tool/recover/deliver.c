@@ -6,6 +6,7 @@
  * several processes that do this at once the one with the lock (F_OFD_SETLK) of the file goes on. A table that cannot
  * be delivered stays; of those, the oldest are deleted where there are more than TABLES_MOST, or BYTES_MOST of them.
  */
+#include "base/libc.h"
 #include "base/text.h"
 #include "pprof/stamp.h"
 #include "profile/file_name.h"
@@ -112,7 +113,7 @@ static int give_name(const struct place *p, const struct dp_recover_table *t, un
 {
     char name[DP_PROFILE_NAME_MAX];
     dp_profile_name_format(name, t->program, t->pid, seq, kind);
-    if (!renameat2(p->dir, temporary, p->dir, name, RENAME_NOREPLACE))
+    if (!dp_libc_rename(p->dir, temporary, name))
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -errno;

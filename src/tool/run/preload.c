@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tool/run/preload.c - finds libdeltaprof_preload.so.0, by the name that a package of libraries has: the name without
- * the number is a link for the linker, which only a package for development has.
+ * the number is a link for the linker, which only a package for development has. The one for musl lies in a directory
+ * of that name beside glibc's, if it is installed.
  *
  * ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so a path that has one is refused.
  */
@@ -15,12 +16,28 @@
 
 #define NAME "libdeltaprof_preload.so." DP_SOVERSION
 
-int dp_run_preload_find(char path[PATH_MAX], char *why, size_t n_why)
+#ifdef __GLIBC__
+enum { THIS_IS_MUSL = false };
+#define OTHER "/musl"
+#else
+enum { THIS_IS_MUSL = true };
+#define OTHER "/.."
+#endif
+
+int dp_run_preload_find(bool is_musl, char path[PATH_MAX], char *why, size_t n_why)
 {
-    static const char *const places[] = {DP_BIN_TO_LIB, "../../../runtime_hooks/preload", DP_LIBDIR};
+    static const char *const same[] = {DP_BIN_TO_LIB, "../../../runtime_hooks/preload", DP_LIBDIR},
+                             *const others[] = {DP_BIN_TO_LIB OTHER, DP_LIBDIR OTHER};
     char self[PATH_MAX], dir[PATH_MAX];
-    if (dp_query_naming_installed(places, sizeof places / sizeof *places, NAME, self, dir)) {
-        snprintf(why, n_why, NAME " is not there; looked in %s/%s and " DP_LIBDIR, self, places[0]);
+    bool is_same = is_musl == THIS_IS_MUSL;
+    int err = is_same ? dp_query_naming_installed(same, sizeof same / sizeof *same, NAME, self, dir)
+                      : dp_query_naming_installed(others, sizeof others / sizeof *others, NAME, self, dir);
+    if (err) {
+        snprintf(why, n_why, "%s" NAME " is not there; looked in %s/%s and %s",
+                 is_same   ? ""
+                 : is_musl ? "the program uses another C library, musl: "
+                           : "the program uses another C library, glibc: ",
+                 self, is_same ? same[0] : others[0], is_same ? DP_LIBDIR : others[1]);
         return -ENOENT;
     }
     snprintf(path, PATH_MAX, "%.*s/" NAME, (int)(PATH_MAX - sizeof NAME - 1), dir);

@@ -3,8 +3,9 @@
  * tool/run/program.c - finds COMMAND as execvp would, follows #! to the ELF file that the kernel will start, and checks
  * whether a preload works in it.
  *
- * A preload that does not work gives no error: ld.so ignores it for setuid programs, another C library cannot load it,
- * a static program has no loader. So all that can be known from the files is reported here, before the program starts.
+ * A preload that does not work gives no error: ld.so ignores it for setuid programs, a C library other than glibc and
+ * musl cannot load it, a static program has no loader. So all that can be known from the files is reported here, before
+ * the program starts.
  */
 #include "tool/run/program.h"
 
@@ -142,9 +143,11 @@ static int judge(struct dp_run_program *program, char *why, size_t n_why)
     if (!*elf->interp && !is_loader)
         return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it%s", file,
                       elf->runtime == DP_BINARY_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
-    if (*ours.interp && *elf->interp && strcmp(base_name(elf->interp), base_name(ours.interp)))
-        return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
-                      elf->interp, base_name(ours.interp));
+    program->is_musl = !strncmp(base_name(elf->interp), "ld-musl-", 8);
+    bool is_known = program->is_musl || !strncmp(base_name(elf->interp), "ld-linux", 8) ||
+                    !strcmp(base_name(elf->interp), base_name(ours.interp));
+    if (*elf->interp && !is_known)
+        return refuse(why, n_why, "%s uses another C library (%s); deltaprof is for glibc and musl", file, elf->interp);
     if (*elf->interp && access(elf->interp, X_OK))
         return refuse(why, n_why, "%s: its loader %s does not exist", file, elf->interp);
     const char *privileged = is_privileged(file);

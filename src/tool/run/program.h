@@ -12,6 +12,7 @@ struct dp_run_program {
     bool by_shell;         /* a script without #!: /bin/sh runs it, as execvp has it */
     char binary[PATH_MAX]; /* the ELF file at the end of all #! */
     struct dp_binary elf;  /* of binary; all zero where it may not be read */
+    bool is_musl;          /* binary needs musl, not glibc */
 };
 
 #define DP_LAUNCH_ABSENT  127 /* no such command */
