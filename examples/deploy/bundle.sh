@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Makes deltaprof-VERSION-ARCH.tar.xz: the command, its libraries and modules with all that they need, for any Linux with
-# glibc 2.28 or newer. It may be unpacked anywhere.
+# glibc 2.28 or newer, or with musl 1.2.3 or newer (Alpine). It may be unpacked anywhere. bin/deltaprof needs glibc,
+# bin/deltaprof-musl needs musl; each of them profiles programs of both.
 # usage: sh examples/deploy/bundle.sh [DIRECTORY]
 # Needs Debian with the packages in sections build and bundle of tests/packages, which it installs as root, and the compiler
 # in PyPI's package ziglang, which brings the headers and symbols of glibc 2.28. Libraries are linked into the modules.
-# libcurl, mbedTLS, libmicrohttpd and ISA-L are built from Debian's sources without what deltaprof does not use.
+# libcurl, mbedTLS, libmicrohttpd, libelf, libiberty and ISA-L are built from Debian's sources without what deltaprof does
+# not use.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=${1:-$top/build-bundle}
@@ -48,6 +50,11 @@ for argument; do
     esac
 done
 exec $zig cc -target \$target "\$@"
+END
+cat >"$work/bin/musl-cc" <<END
+#!/bin/sh
+case " \$* " in *' -Wl,--version '*) echo 'LLD 20.0.0 (compatible with GNU linkers)' && exit ;; esac
+exec $zig cc -target $machine-linux-musl "\$@"
 END
 chmod 755 "$work/bin"/*
 export CC="$work/bin/cc" AR="$work/bin/ar" RANLIB="$work/bin/ranlib"
@@ -158,6 +165,7 @@ describe libcurl 7.88.1 '-lcurl -lmbedtls -lmbedx509 -lmbedcrypto'
 
 # ---- deltaprof
 
+glibc_deps=$deps
 export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig" CFLAGS="-I$deps/include" LDFLAGS="-L$deps/lib"
 [ -e "$work/build/build.ninja" ] ||
     quietly "configuring deltaprof" meson setup "$work/build" "$top" --prefix /deltaprof --libdir lib -Dtests=disabled
@@ -172,20 +180,77 @@ module=$(find "$bundle" -name deltaprof.py)
 mkdir -p "$bundle/lib/python"
 sed "s,join(here\, '[^']*',join(here\, '..'," "$module" >"$bundle/lib/python/deltaprof.py"
 rm -rf "$bundle"/lib/python3* "$bundle/local"
+
+# ---- the same for musl: the command, what is loaded into programs, and the modules that compress, name and answer requests
+
+deps=$work/musl
+mkdir -p "$deps/lib/pkgconfig"
+[ -e "$deps/include" ] || cp -r "$glibc_deps/include" "$deps/include"
+# The parts that are needed of these call nothing in which the C libraries differ.
+cp "$glibc_deps/lib/libz.a" "$glibc_deps/lib/liblzma.a" "$glibc_deps/lib/libisal.a" "$deps/lib"
+
+again() { # PACKAGE FUNCTION: a library that was built for glibc, once more with the configuration of that build
+    [ ! -e "$deps/$2.built" ] || return 0
+    echo "building $1 for musl"
+    (rm -rf "$deps/$1" && cp -a "$sources/$1" "$deps/$1" && cd "$deps/$1" && $2) </dev/null >"$work/log" 2>&1 ||
+        { tail -n 40 "$work/log"; exit 1; }
+    touch "$deps/$2.built"
+}
+musl_elf() {
+    make -C lib clean
+    make -C libelf clean
+    sed -i 's/#define HAVE_ERROR_H 1/#define HAVE_ERR_H 1/' config.h
+    make -C lib CC="$work/bin/musl-cc" crc32.o crc32_file.o next_prime.o
+    make -C libelf CC="$work/bin/musl-cc" CPPFLAGS="-D'rawmemchr(s,c)=memchr(s,c,(size_t)-1)'" -j2 libelf.a
+    "$work/bin/ar" rc "$deps/lib/libeu.a" lib/crc32.o lib/crc32_file.o lib/next_prime.o
+    cp libelf/libelf.a "$deps/lib"
+}
+musl_microhttpd() {
+    make -C src/microhttpd clean
+    make -C src/microhttpd CC="$work/bin/musl-cc" -j2 libmicrohttpd.la
+    cp src/microhttpd/.libs/libmicrohttpd.a "$deps/lib"
+}
+musl_iberty() {
+    cd libiberty
+    for part in cp-demangle rust-demangle safe-ctype; do
+        "$work/bin/musl-cc" $small -w -I../include -DHAVE_STDLIB_H -DHAVE_STRING_H -c $part.c
+    done
+    "$work/bin/ar" rc "$deps/lib/libiberty.a" cp-demangle.o rust-demangle.o safe-ctype.o
+}
+again elfutils musl_elf
+again libmicrohttpd musl_microhttpd
+unpack libiberty >"$work/log" 2>&1
+again libiberty musl_iberty
+describe zlib 1 -lz
+describe liblzma 5 -llzma
+describe libisal 2.30 -lisal
+describe libelf 0.188 '-lelf -leu -lz'
+describe libmicrohttpd 0.9.75 -lmicrohttpd
+export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig" CFLAGS="-I$deps/include" LDFLAGS="-L$deps/lib -dynamic" CC="$work/bin/musl-cc"
+[ -e "$work/build-musl/build.ninja" ] ||
+    quietly "configuring deltaprof for musl" meson setup "$work/build-musl" "$top" --prefix /deltaprof --libdir lib/musl \
+        --bindir lib/musl/bin -Dtests=disabled -Dextras=disabled
+quietly "building deltaprof for musl" ninja -C "$work/build-musl"
+quietly "installing it into $root" meson install -C "$work/build-musl" --no-rebuild --destdir "$root"
+rm -rf "$bundle/include" "$bundle"/lib/musl/*.so
+ln -s ../lib/musl/bin/deltaprof "$bundle/bin/deltaprof-musl"
+
 find "$bundle" -type f | while read -r file; do
     case $(head -c 4 "$file" | od -An -c) in *E*L*F*) strip --strip-unneeded "$file" ;; esac
 done
+# glibc's ld.so refuses a preloaded object of another system with one line, and runs the program: the byte EI_OSABI.
+printf '\377' | dd of="$(readlink -f "$bundle/lib/musl/libdeltaprof_preload.so.0")" bs=1 seek=7 conv=notrunc status=none
 mkdir -p "$bundle/share/doc/deltaprof"
 cp "$top/LICENSE" "$bundle/share/doc/deltaprof"
-for package in libisal libmicrohttpd mbedtls curl elfutils libunwind; do
+for package in libisal libmicrohttpd mbedtls curl elfutils libunwind libiberty; do
     cp "$sources/$package/debian/copyright" "$bundle/share/doc/deltaprof/$package"
 done
-for package in zlib1g-dev liblzma-dev libiberty-dev; do
+for package in zlib1g-dev liblzma-dev; do
     cp "/usr/share/doc/$package/copyright" "$bundle/share/doc/deltaprof/$package"
 done
 
 # Every object needs only a glibc that is old enough, and only glibc.
-find "$bundle" -type f -exec sh -c 'readelf -h "$1" >/dev/null 2>&1 && echo "$1"' - {} \; >"$work/objects"
+find "$bundle" -path "$bundle/lib/musl" -prune -o -type f -exec sh -c 'readelf -h "$1" >/dev/null 2>&1 && echo "$1"' - {} \; >"$work/objects"
 while read -r object; do
     newest=$(readelf -VW "$object" | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1)
     printf '%-40s %8d bytes  %s\n' "${object#"$root"/}" "$(stat -c %s "$object")" "$newest"

@@ -28,7 +28,9 @@ CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAP
 OLDEST = (2, 28)
 MAX_BYTES = 8 << 20
 EXACT = {'hundred': 100000, 'thousand': 500000}, 600000
-DELTAPROF = '/opt/deltaprof/bin/deltaprof'
+MACHINE = os.uname().machine
+MUSL = f'/lib/ld-musl-{MACHINE}.so.1'
+EXECUTED = ['-g', '-O1', '-fno-optimize-sibling-calls']
 # /proc is mounted in a mount namespace, which ends with the test.
 IN_ROOT = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execv(sys.argv[2], sys.argv[2:])')
 
@@ -91,6 +93,12 @@ class Wheel(unittest.TestCase):
 
 class InRoot:
     """What works in a root that has the victim and the bundle."""
+    compilers = {'/victim': [BUNDLE + '/bin/cc', '-fno-sanitize=all']}
+    top = '/opt/deltaprof'
+    name = 'deltaprof'
+
+    def command(self, *arguments):
+        return f'{self.top}/bin/{self.name}', *arguments
 
     @classmethod
     def setUpClass(cls):
@@ -101,9 +109,9 @@ class InRoot:
         for name in ('opt', 'tmp', 'proc'):
             os.makedirs(os.path.join(cls.root, name), exist_ok=True)
         run('tar', '-C', cls.root + '/opt', '-xJf', archive())
-        compiler = [BUNDLE + '/bin/cc', '-g', '-O1', '-fno-optimize-sibling-calls', '-fno-sanitize=all']
-        subprocess.run([*compiler, '-o', cls.root + '/victim', HERE + '/victim.c', '-lpthread'], check=True,
-                       env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
+        for program, compiler in cls.compilers.items():
+            subprocess.run([*compiler, *EXECUTED, '-o', cls.root + program, HERE + '/victim.c', '-lpthread'], check=True,
+                           env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
 
     @classmethod
     def tearDownClass(cls):
@@ -114,11 +122,15 @@ class InRoot:
         return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.root, sys.executable, '-c', IN_ROOT, self.root,
                                  *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={})
 
-    def out(self, *command):
+    def out(self, *command, said=''):
         process = self.start(*command)
         out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (0, ''))
+        self.assertEqual(process.returncode, 0, err)
+        self.assertRegex(err, rf'\A{said}\Z')
         return out
+
+    def run_victim(self, conf, program='/victim', *arguments, said=''):
+        return self.out(*self.command('run', '-o', conf, '--', program, *arguments), said=said)
 
     def profiles(self, out, kind):
         found = [load(path) for path in files(self.root + out, kind=kind)]
@@ -135,23 +147,24 @@ class InRoot:
         return by_function(sum_profiles(program), 'alloc_space', {'hundred', 'thousand'}), sum(p.total('alloc_space') for p in child)
 
     def test_sums_are_exact_also_of_a_child(self):
-        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,out=/tmp/exact', '--', '/victim')
+        shutil.rmtree(self.root + '/tmp/exact', ignore_errors=True)
+        self.run_victim('heap_rate=1,out=/tmp/exact')
         for path in files(self.root + '/tmp/exact'):
             with open(path, 'rb') as f:
                 self.assertEqual(f.read(2), b'\x1f\x8b')
         self.assertEqual(self.sums('/tmp/exact'), EXACT)
-        top = self.out(DELTAPROF, 'top', '--type', 'alloc_space', '/tmp/exact')
+        top = self.out(*self.command('top', '--type', 'alloc_space', '/tmp/exact'))
         self.assertIn('thousand', top)
 
     def test_mutex_total_is_block_total(self):
-        self.out(DELTAPROF, 'run', '-o', 'heap_rate=0,block_rate=1ns,mutex_rate=1,out=/tmp/locks', '--', '/victim')
+        self.run_victim('heap_rate=0,block_rate=1ns,mutex_rate=1,out=/tmp/locks')
         block, mutex = (sum(sample.values['delay'] for profile in self.profiles('/tmp/locks', kind) for sample in profile.samples
                             if kind == 'mutex' or ('lock', 'mutex') in sample.labels) for kind in ('block', 'mutex'))
         self.assertGreater(mutex, 0)
         self.assertEqual(mutex, block)
 
     def test_lines(self):
-        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,symbolize=lines,out=/tmp/lines', '--', '/victim')
+        self.run_victim('heap_rate=1,symbolize=lines,out=/tmp/lines')
         with open(HERE + '/victim.c') as f:
             line = 1 + [text.strip() for text in f].index('kept = malloc(100);')
         leaves = {(frame.function, os.path.basename(frame.file), frame.line) for profile in self.profiles('/tmp/lines', 'heap')
@@ -163,7 +176,7 @@ class InRoot:
         listener.bind(('127.0.0.1', 0))
         port = listener.getsockname()[1]
         listener.close()
-        process = self.start(DELTAPROF, 'run', '-o', f'heap_rate=1,listen=127.0.0.1:{port}', '--', '/victim')
+        process = self.start(*self.command('run', '-o', f'heap_rate=1,listen=127.0.0.1:{port}', '--', '/victim'))
         self.assertEqual(process.stdout.readline(), 'ready\n')
         for tries_left in range(100, 0, -1):  # the endpoint opens a while after the program has started
             try:
@@ -179,8 +192,8 @@ class InRoot:
         self.assertEqual(by_function(total, 'alloc_space', {'hundred', 'thousand'}), {'hundred': 100000, 'thousand': 500000})
 
     def push(self, taking, *options):
-        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,out=/tmp/push', '--', '/victim')
-        self.out(DELTAPROF, 'push', '/tmp/push', '--once', '--to', taking.url('pprof', 'localhost'), *options)
+        self.run_victim('heap_rate=1,out=/tmp/push')
+        self.out(*self.command('push', '/tmp/push', '--once', '--to', taking.url('pprof', 'localhost'), *options))
         self.assertTrue(taking.taken)
         self.assertEqual(taking.refused, [])
 
@@ -189,27 +202,96 @@ class InRoot:
             self.push(taking)
 
     def test_a_changed_place(self):
-        moved = self.root + '/tmp/moved'
-        shutil.copytree(self.root + '/opt/deltaprof', moved, symlinks=True)
-        self.out('/tmp/moved/bin/deltaprof', 'run', '-o', 'heap_rate=1,out=/tmp/elsewhere', '--', '/victim')
+        self.top = '/tmp/moved'
+        shutil.copytree(self.root + '/opt/deltaprof', self.root + self.top, symlinks=True)
+        self.run_victim('heap_rate=1,out=/tmp/elsewhere')
         self.assertEqual(self.sums('/tmp/elsewhere'), EXACT)
+
+
+def copy_glibc(root):
+    """The loader and the parts of libc that the command or the libraries may name, of this machine."""
+    lib, = set(re.findall(r'(/\S+/)libc\.so\.6', run('ldd', '/bin/true').stdout))
+    os.makedirs(root + lib)
+    for name in ('libc.so.6', 'libm.so.6', 'libpthread.so.0', 'libdl.so.2', 'librt.so.1'):
+        shutil.copy(lib + name, root + lib)
+    loader = re.search(r'interpreter: (\S+)\]', run('readelf', '-lW', '/bin/true').stdout).group(1)
+    os.makedirs(root + os.path.dirname(loader), exist_ok=True)
+    shutil.copy(loader, root + loader)
+
+
+def copy_musl(root):
+    os.makedirs(root + '/lib', exist_ok=True)
+    shutil.copy(MUSL, root + MUSL)
 
 
 class Slim(InRoot, unittest.TestCase):
     @classmethod
     def fill(cls):
-        """The loader and the parts of libc that the command or the libraries may name, of this machine."""
-        wanted = set(re.findall(r'(/\S+/)libc\.so\.6', run('ldd', '/bin/true').stdout))
-        lib = wanted.pop()
-        os.makedirs(cls.root + lib)
-        for name in ('libc.so.6', 'libm.so.6', 'libpthread.so.0', 'libdl.so.2', 'librt.so.1'):
-            shutil.copy(lib + name, cls.root + lib)
-        loader = re.search(r'interpreter: (\S+)\]', run('readelf', '-lW', '/bin/true').stdout).group(1)
-        os.makedirs(cls.root + os.path.dirname(loader), exist_ok=True)
-        shutil.copy(loader, cls.root + loader)
+        copy_glibc(cls.root)
         os.makedirs(cls.root + '/etc')
         with open(cls.root + '/etc/hosts', 'w') as f:
             f.write('127.0.0.1 localhost\n')
+
+
+def whole(profiles, kind):
+    """The share of a kind's values in stacks that go up to where libc starts a thread or main."""
+    samples = [(sample.values[kind], {frame.function for frame in sample.frames}) for profile in profiles for sample in profile.samples]
+    return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
+
+
+class Musl(InRoot, unittest.TestCase):
+    """A root with musl and nothing else."""
+    compilers = {'/victim': ['musl-gcc', '-Wl,--eh-frame-hdr']}
+    name = 'deltaprof-musl'
+    test_lines = test_push = None  # the archive has neither for musl
+
+    @classmethod
+    def fill(cls):
+        copy_musl(cls.root)
+
+    def test_libc_has_every_function_that_the_libraries_want(self):
+        lib = self.root + '/opt/deltaprof/lib/musl'
+        files = [MUSL, *(os.path.join(d, n) for d, _, names in os.walk(lib) for n in names)]
+        symbols = [line.split() for f in files for line in run('nm', '-D', f).stdout.splitlines()]
+        wanted, there = ({s[-1].split('@')[0] for s in symbols if (s[-2] == 'U') == undefined} for undefined in (True, False))
+        self.assertEqual(wanted - there, set())
+
+    @unittest.skipUnless(MACHINE == 'x86_64', 'stacks end in libc')
+    def test_stacks_go_on_through_libc(self):
+        subprocess.run([*self.compilers['/victim'], *EXECUTED, '-o', self.root + '/libc', HERE + '/victim_libc.c'], check=True)
+        self.run_victim('heap_rate=1,cpu_rate=1ms,out=/tmp/libc', '/libc')
+        heap = self.profiles('/tmp/libc', 'heap')
+        self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', {'duplicate'}), {'duplicate': 1000})
+        self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
+        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
+
+
+class Both(InRoot, unittest.TestCase):
+    """A root with both libraries: each command profiles programs of both, and a child with the other one is left alone."""
+    compilers = {'/victim': InRoot.compilers['/victim'], '/victim-musl': Musl.compilers['/victim']}
+
+    @classmethod
+    def fill(cls):
+        copy_glibc(cls.root)
+        copy_musl(cls.root)
+
+    def test_the_other_command(self):
+        self.name = 'deltaprof-musl'
+        self.test_sums_are_exact_also_of_a_child()
+
+    def test_a_program_with_musl(self):
+        self.run_victim('heap_rate=1,log=info,out=/tmp/musl', '/victim-musl', said=r'(?s:.*deltaprof\[\d+\]: musl: no lines.*)')
+        self.assertEqual(self.sums('/tmp/musl'), EXACT)
+
+    def alone(self, out, program, child, said=''):
+        self.assertEqual(self.run_victim(f'heap_rate=1,out={out}', program, child, said=said), 'ready\nready\n')
+        profiles = self.profiles(out, 'heap')
+        self.assertEqual(len({profile.pid for profile in profiles}), 1)
+        self.assertEqual(by_function(sum_profiles(profiles), 'alloc_space', {'hundred', 'thousand'}), EXACT[0])
+
+    def test_a_child_with_the_other_library_is_left_alone(self):
+        self.alone('/tmp/child-glibc', '/victim-musl', '/victim', r'ERROR: ld\.so: object .* cannot be preloaded .*: ignored\.\n')
+        self.alone('/tmp/child-musl', '/victim', '/victim-musl')
 
 
 def of_release(release):

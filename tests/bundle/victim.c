@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim - allocates 1000 blocks of 100 bytes and 500 of 1000 bytes, repeats that in a child, makes two threads wait
- * for a lock, and ends at the end of stdin.
+ * for a lock, and ends at the end of stdin. With arguments, the child executes them instead.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -43,13 +43,15 @@ static void *wait_for_the_lock(void *arg)
     return arg;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     char byte;
     pthread_t threads[2];
     allocate();
     pid_t child = fork();
     if (child == 0) {
+        if (argc > 1)
+            return execv(argv[1], argv + 1);
         allocate();
         return 0;
     }
