@@ -2,9 +2,10 @@
 /*
  * host/locks/alarm.c - finds waits that have lasted too long.
  *
- * Only mutexes and rwlocks have a holder. A thread that waits for a condition, a semaphore, a barrier or the end of
- * another thread may be idle, and gives no alarm. Neither does a wait whose thread is not blocked in the kernel: it was
- * abandoned, or a signal handler runs on top of it; it is checked again later.
+ * Only mutexes and rwlocks have a holder. A thread that waits for a condition, a semaphore or a barrier may be idle,
+ * and gives no alarm; one that waits for the end of another thread does only if that thread waits for it. Neither does
+ * a wait whose thread is not blocked in the kernel: it was abandoned, or a signal handler runs on top of it; it is
+ * checked again later.
  *
  * The modules are opened at the first check. Later, a thread that is stuck may hold the loader's lock.
  *
@@ -22,6 +23,7 @@
 #include "host/locks/task.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 enum { SHOWN_MAX = 4, RETRY_NS = 1000000000 };
 /* A profile tells a circle, or a holder that has ended, after the one time, and another wait for a lock after the
@@ -48,6 +50,17 @@ static void add(struct line *l, const char *format, ...)
     va_end(args);
 }
 
+/* Whether the frame only starts a program or a thread: such frames are in every stack and say nothing. */
+static bool is_start(const char *name)
+{
+    static const char *const starts[] = {"start_thread", "clone",          "__clone",   "_start",
+                                         "__libc_start", "libstdc++.so.6", "libc++.so."};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (!strncmp(name, starts[i], strlen(starts[i])))
+            return true;
+    return false;
+}
+
 static void add_stack(struct line *l, unsigned kind, dp_record_id id)
 {
     static const char more[] = " < ...";
@@ -55,7 +68,7 @@ static void add_stack(struct line *l, unsigned kind, dp_record_id id)
     unsigned depth = dp_waits_depth(kind, id), n_shown = 0;
     for (unsigned i = 0; i < depth; i++) {
         size_t n = dp_waits_name(&l->names, kind, id, i, name, sizeof name);
-        if (!n)
+        if (!n || (n_shown && is_start(name)))
             continue;
         if (l->n + n + 3 + sizeof more > l->end && n_shown) {
             add(l, "%s", more);
@@ -76,8 +89,15 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
 {
     int64_t ms = (l->now_ns - wait->begin_ns) / 1000000;
     add_thread(l, wait->tid);
-    add(l, " waits %lld.%03d s for %s 0x%llx", (long long)(ms / 1000), (int)(ms % 1000), dp_waits_kind_name(wait),
-        (unsigned long long)wait->lock);
+    add(l, " waits %lld.%03d s for ", (long long)(ms / 1000), (int)(ms % 1000));
+    if (wait->kind == DELTAPROF_LOCK_JOIN)
+        add(l, holder.tid ? "the end of thread %d," : "the end of a thread,%.0d", (int)holder.tid);
+    else
+        add(l, "%s 0x%llx", dp_waits_kind_name(wait), (unsigned long long)wait->lock);
+    if (wait->kind == DELTAPROF_LOCK_JOIN) {
+        add_stack(l, DP_KIND_BLOCK, wait->record);
+        return;
+    }
     if (holder.n_readers)
         add(l, " held by %u reader%s,", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
     else if (holder.tid == wait->tid)
@@ -205,12 +225,13 @@ static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
 static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int64_t waited_ns,
                    const struct dp_waiting **members, size_t *n)
 {
+    bool is_join = wait->kind == DELTAPROF_LOCK_JOIN;
     *n = 0;
-    if (!dp_waits_is_for_holder(wait) || waited_ns < NEVER_WAKES_NS)
+    if ((!is_join && !dp_waits_is_for_holder(wait)) || waited_ns < NEVER_WAKES_NS)
         return 0;
     if ((*n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX)))
         return 3;
-    if (!dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
+    if (is_join || !dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
         return 0;
     return dp_waits_holder(wait).ended ? 2 : waited_ns >= STUCK_NS;
 }

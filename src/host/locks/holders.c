@@ -7,6 +7,9 @@
  * words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared lock may be a thread
  * of another process. Its id means another thread if that process has another namespace of process ids.
  *
+ * A thread that joins another one waits in the kernel for a word of the C library's that has the other thread's id and
+ * becomes 0 at its end. So that thread is the holder. The futex call's argument is the address of the word.
+ *
  * A circle is a deadlock only if all its waits and holders existed at one moment. So the waits are read first, then the
  * holders, and then each wait must still be the same one. A thread cannot unlock a lock while it waits, so each holder
  * had its lock for all the time in between. A wait that was abandoned stays in the table although its thread does other
@@ -79,6 +82,14 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
     return copied;
 }
 
+/* The thread whose end the waiter waits for; 0: not known. */
+static int32_t joined_by(const struct dp_waiting *wait)
+{
+    struct dp_waiting at = {.lock = 0};
+    int32_t tid;
+    return dp_task_call(wait->tid, &at.lock) == SYS_futex && copy(&tid, sizeof tid, &at) ? tid : 0;
+}
+
 /* Whether no thread has this id, or none of this process. */
 static bool is_nowhere(int32_t tid, bool in_this_process)
 {
@@ -96,6 +107,12 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
         pthread_rwlock_t rwlock;
     } lock;
     struct dp_holder holder = {0};
+    if (wait->kind == DELTAPROF_LOCK_JOIN) {
+        holder.tid = joined_by(wait);
+        if (holder.tid < 0 || (holder.tid && is_nowhere(holder.tid, true)))
+            holder.tid = 0; /* it has ended, and the waiter will wake */
+        return holder;
+    }
     if (!dp_waits_is_for_holder(wait))
         return holder;
     if (wait->kind == DELTAPROF_LOCK_MUTEX) {
@@ -124,6 +141,8 @@ bool dp_waits_is_blocked(const struct dp_waiting *wait)
 {
     uintptr_t word;
     long call = dp_task_call(wait->tid, &word);
+    if (wait->kind == DELTAPROF_LOCK_JOIN)
+        return call == SYS_futex;
     size_t n_bytes = wait->kind == DELTAPROF_LOCK_MUTEX ? sizeof(pthread_mutex_t) : sizeof(pthread_rwlock_t);
     return call == DP_TASK_UNKNOWN || (call == SYS_futex && (word - wait->lock < n_bytes || inherits_priority(wait)));
 }

@@ -26,7 +26,7 @@ const struct dp_waiting *dp_waits_of(const struct dp_waits *, int32_t tid);
 bool dp_waits_is_for_holder(const struct dp_waiting *);
 
 struct dp_holder {
-    int32_t tid;        /* the thread that holds the lock; 0: not known */
+    int32_t tid;        /* the thread that holds the lock, or whose end a join waits for; 0: not known */
     bool ended;         /* that thread does not exist any more */
     bool is_elsewhere;  /* it is a thread of another process */
     uint32_t n_readers; /* of a rwlock that is held for reading */
@@ -44,7 +44,7 @@ bool dp_waits_goes_on(const struct dp_waiting *);
 
 /*
  * Finds the circle of threads that wait for each other, beginning at first. Each of them waits for a lock that the next
- * one holds; the last one waits for a lock of the first. Returns the number of threads, of which at most n are stored;
+ * one holds, or for its end; the last one waits for the first. Returns the number of threads, of which at most n are stored;
  * 0: there is no circle.
  */
 enum { DP_WAITS_CIRCLE_MAX = 64 };

@@ -78,6 +78,8 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
     if (!holder.tid)
         return 0;
     bool is_circle = dp_waits_circle(&p->waits, wait, members, 1);
+    if (wait->kind == DELTAPROF_LOCK_JOIN)
+        return print(p, ", thread %d%s", (int)holder.tid, is_circle ? ": a deadlock" : "");
     if (holder.tid == wait->tid && !is_circle)
         return print(p, ", which it has got");
     int err = print(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);

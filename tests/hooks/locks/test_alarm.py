@@ -86,7 +86,7 @@ def first_sentence(how):
 
 def that_threads_that_never_wake_are_the_first_sentence_of_the_summary():
     for how, words in (('circle', 'deadlock of 3 threads: '), ('inherits', 'deadlock of 3 threads: '), ('robust', 'deadlock of 3 threads: '),
-                       ('left', 'deadlock of 3 threads: '), ('itself', 'deadlock of a thread with itself: '), ('behind', 'deadlock of a thread with itself: '),
+                       ('left', 'deadlock of 3 threads: '), ('joins', 'deadlock of 2 threads: '), ('joins_only', 'deadlock of 3 threads: '), ('itself', 'deadlock of a thread with itself: '), ('behind', 'deadlock of a thread with itself: '),
                        ('ended', 'which has ended,')):
         kind, said = first_sentence(how)
         assert kind == 'stuck' and words in said, (how, kind, said)
@@ -96,6 +96,16 @@ def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
     for how in 'idle', 'abandoned', 'readers', 'writer', 'chain', 'released', 'shared', 'shared_rwlock', 'foreign':
         kind, said = first_sentence(how)
         assert kind != 'stuck', (how, said)
+
+
+def that_a_join_can_be_a_part_of_a_circle():
+    (line,), _, text = lines('joins', 1, see=lambda port: 'a deadlock' in (text := page(port)) and text)
+    found = re.match(r'deadlock of 2 threads: thread (\d+) \(\w+\) waits \S+ s for mutex 0x\w+ held by thread (\d+), in (\w+)'
+                     r'; thread (\d+) \(\w+\) waits \S+ s for the end of thread (\d+), in (\w+)$', line)
+    assert found, line
+    waiter, holder, waits, joiner, joined, joins = found.groups()
+    assert (waiter, holder) == (joined, joiner) and waits == 'waits_for_ended' and joins == 'joins_with_lock', line
+    assert f'thread {joiner} waits' in text and f'with a thread that has not ended, thread {joined}: a deadlock' in text, text
 
 
 def that_a_circle_is_named_after_main_has_ended():
@@ -180,7 +190,7 @@ def that_readers_who_may_make_a_deadlock_are_named():
         two, _, text = lines(how, 2, see=page)
         tids = {tid: stack[0] for line in two for tid, (lock, _, stack) in list(parts(line).items())[:1]}
         assert sorted(tids.values()) == sorted((here, there)), two
-        line = next(line for line in two if line.startswith('stuck: ') and re.search(' in ' + here, line.split(' < ')[0]))
+        line = next(line for line in two if line.startswith('stuck: ') and re.search(' in ' + here, line.split(';')[0]))
         waiter = re.match(r'stuck: thread (\d+)', line)[1]
         other, = set(tids) - {waiter}
         assert f'held by 1 reader, in {here}' in line, line

@@ -14,6 +14,8 @@
  *     victim_alarm two_rwlocks     two threads read a lock each, and wait to write the other one's
  *     victim_alarm left        the same, and main ends by pthread_exit
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
+ *     victim_alarm joins       a thread waits for a mutex of a thread that waits for its end
+ *     victim_alarm joins_only  three threads wait for each other's end
  *     victim_alarm itself      a thread locks the mutex that it holds
  *     victim_alarm readers     a thread waits to write while two threads read
  *     victim_alarm writer      a thread waits to read while another one writes
@@ -249,6 +251,24 @@ __attribute__((noinline)) void *reads_and_writes(void *arg)
     return NULL;
 }
 
+static pthread_t joined[3];
+
+__attribute__((noinline)) void *joins_with_lock(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    pthread_barrier_wait(&ready);
+    pthread_join(joined[0], NULL);
+    return unused;
+}
+
+/* Three threads run this at once: each waits for the end of the next one. */
+__attribute__((noinline)) void *joins_next(void *arg)
+{
+    pthread_barrier_wait(&ready);
+    pthread_join(joined[((long)arg + 1) % 3], NULL);
+    return NULL;
+}
+
 static pthread_t start(void *(*run)(void *), long i)
 {
     pthread_t thread;
@@ -260,7 +280,7 @@ static void start_all(unsigned n, void *(*const runs[])(void *))
 {
     pthread_barrier_init(&ready, NULL, n + 1);
     for (unsigned i = 0; i < n; i++)
-        start(runs[i], i);
+        joined[i % 3] = start(runs[i], i);
     pthread_barrier_wait(&ready);
 }
 
@@ -351,6 +371,10 @@ int main(int argc, char **argv)
         start_all(2, (void *(*[])(void *)){reads_and_writes, reads_and_writes});
     } else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
+    else if (!strcmp(how, "joins"))
+        start_all(2, (void *(*[])(void *)){waits_for_ended, joins_with_lock});
+    else if (!strcmp(how, "joins_only"))
+        start_all(3, (void *(*[])(void *)){joins_next, joins_next, joins_next});
     else if (!strcmp(how, "behind")) {
         start_all(1, (void *(*[])(void *)){locks_again});
         start(waits_behind, 0);
