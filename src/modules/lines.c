@@ -141,9 +141,26 @@ static bool note_function(struct lines *l, Dwarf_Die *die, Dwarf_Addr pc)
     return false;
 }
 
+enum { NESTED_MOST = 32 };
+
+/* The function around pc among what a DIE contains, also in namespaces, types and other functions. */
+static bool search_function(struct lines *l, Dwarf_Die *die, Dwarf_Addr pc, int n_nested)
+{
+    Dwarf_Die child;
+    bool found = false;
+    if (n_nested == NESTED_MOST || dwarf_child(die, &child))
+        return false;
+    do {
+        int tag = dwarf_tag(&child);
+        bool is_function = tag == DW_TAG_subprogram || tag == DW_TAG_entry_point;
+        found = (is_function && note_function(l, &child, pc)) || search_function(l, &child, pc, n_nested + 1);
+    } while (!found && dwarf_siblingof(&child, &child) == 0);
+    return found;
+}
+
 /*
  * Finds the function around pc. dwarf_getscopes reads the whole unit, which takes milliseconds for a large one; so the
- * function of the last lookup is tried first.
+ * function of the last lookup is tried first. In units that rustc wrote libdw 0.188 finds nothing for many functions.
  */
 static bool find_function(struct lines *l, struct unit *unit, Dwarf_Addr pc)
 {
@@ -163,7 +180,7 @@ static bool find_function(struct lines *l, struct unit *unit, Dwarf_Addr pc)
     }
     free(lexical);
     free(scopes);
-    return found;
+    return found || search_function(l, &unit->cu, pc, 0);
 }
 
 /* The child of a DIE whose code holds pc. */

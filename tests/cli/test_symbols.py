@@ -5,6 +5,7 @@
 """
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,19 @@ __attribute__((noinline)) static void *take_order(int i) { return kept[i] = mall
 __attribute__((noinline)) static int open_shop(int i) { return take_order(i) != NULL; }
 __attribute__((noinline)) static int whole_day(void) { int n = 0; for (int i = 0; i < 4000; i++) n += open_shop(i); return n; }
 int main(void) { return whole_day() != 4000; }
+'''
+RUST = '''
+use std::collections::HashMap;
+use std::sync::Mutex;
+struct Store { map: Mutex<HashMap<u64, Vec<u8>>> }
+impl Store {
+    fn put(&self, key: u64) { self.map.lock().unwrap().insert(key, vec![0u8; 2000]); }
+}
+fn main() {
+    let store = Store { map: Mutex::new(HashMap::new()) };
+    for key in 0..4000 { store.put(key); }
+    std::process::exit(store.map.lock().unwrap().len() as i32 - 4000);
+}
 '''
 
 
@@ -105,6 +119,14 @@ class Symbols(unittest.TestCase):
         text = self.top(f'http://127.0.0.1:{server.server_port}')
         self.assertIn('shop+0x', text)
         self.assertIn('(the servers in DEBUGINFOD_URLS do not have them)', text)
+
+    @unittest.skipUnless(shutil.which('rustc'), 'no rustc')
+    def test_methods_of_rust_that_were_inlined_are_seen(self):
+        subprocess.run(['rustc', '-O', '-g', '--crate-name', 'kept', '-o', self.dir + '/kept', self.write('kept.rs', RUST)], check=True, timeout=120)
+        subprocess.run([DELTAPROF, 'run', '-o', f'heap_rate=1k,cpu_rate=0,out={self.dir}/kept.d', '--', self.dir + '/kept'], check=True, timeout=60)
+        top = subprocess.run([DELTAPROF, 'top', '--cum', self.dir + '/kept.d'], capture_output=True, text=True, check=True, timeout=60).stdout
+        self.assertRegex(top, r'100\.0% +100\.0% .* kept::Store::put\n')
+        self.assertNotIn('alloc::', top)
 
 
 if __name__ == '__main__':
