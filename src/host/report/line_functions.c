@@ -77,7 +77,7 @@ uint64_t dp_line_function(struct dp_encode *e, const struct dp_symbol_line *line
 uint64_t dp_line_function_place(struct dp_encode *e, const struct dp_symbols_mapping *map, uint64_t pc)
 {
     char name[PLACE_BYTES];
-    const char *file = map->real ? map->real : map->file, *slash = strrchr(file, '/');
+    const char *file = map->file, *slash = strrchr(file, '/'); /* of a link its own name: the one that was run */
     dp_text_format(name, sizeof name, "%s+0x%llx", slash && slash[1] ? slash + 1 : file,
                    (unsigned long long)(pc - map->start + map->offset));
     return dp_line_function(e, &(struct dp_symbol_line){.name = name});

@@ -223,7 +223,6 @@ static void init(void)
             main.bias = bias_of_file(main.file, s);
         }
     }
-    main.real = main.file;
     main.file = as_run(main.file);
     add(&main);
     add(&anon);

@@ -17,7 +17,6 @@ struct dp_symbols_mapping {
     dp_object_id object;
     uintptr_t start, limit, offset, bias;
     const char *file;     /* as /proc/self/maps names it, without " (deleted)"; the link that the program was run by */
-    const char *real;     /* of the program, if `file` is a link: the file that the link leads to; else NULL */
     const char *build_id; /* lower-case hex, "" if none */
 };
 

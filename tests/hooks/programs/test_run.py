@@ -143,7 +143,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
         self.assertEqual({name.split('.')[0] for name in os.listdir(out)}, {'by-another-name'})
         done = self.run_it('top', '--raw', out)
         self.assertIn('Program: by-another-name\n', done.stdout)
-        self.assertRegex(done.stdout, r' 10MB .* grows\+0x[0-9a-f]+\n')
+        self.assertRegex(done.stdout, r' 10MB .* by-another-name\+0x[0-9a-f]+\n')
         for file in os.listdir(out):  # the mapping has the name of the link
             copy = os.path.join(self.dir, 'unnamed')
             shutil.copy(os.path.join(out, file), copy)
