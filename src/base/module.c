@@ -15,6 +15,7 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <stdbool.h>
@@ -83,18 +84,21 @@ static int own_file(char path[PATH_MAX])
 
 /*
  * Writes the module's path: beside this code, else, if the profiler is linked into the program, where modules are
- * installed. 0 if there is no such file.
+ * installed. 0, -ENOENT, or -EACCES if the user may not read one of them.
  */
 static int locate(const char *dir, size_t n_dir, const char *name, char path[PATH_MAX])
 {
+    int err = -ENOENT;
     static const char *const places[] = {"/deltaprof", "/modules", DP_MODULE_DIR};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         int beside = i < 2;
         int n = snprintf(path, PATH_MAX, "%.*s%s/%s.so", beside ? (int)n_dir : 0, dir, places[i], name);
         if (n > 0 && n < PATH_MAX && access(path, R_OK) == 0)
-            return 1;
+            return 0;
+        if (n > 0 && n < PATH_MAX && errno == EACCES)
+            err = -EACCES;
     }
-    return 0;
+    return err;
 }
 
 /*
@@ -135,9 +139,10 @@ const void *dp_module_open(struct dp_module *module)
     char self[PATH_MAX], path[PATH_MAX], symbol[64];
     if (!module->dir && !own_file(self))
         return fail(module, "the place of deltaprof's own files is not known");
-    if (module->dir ? snprintf(path, PATH_MAX, "%s/%s.so", module->dir, module->name) >= PATH_MAX
-                    : !locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
-        return fail(module, "the module is not installed");
+    int err = module->dir ? -ENOENT * (snprintf(path, PATH_MAX, "%s/%s.so", module->dir, module->name) >= PATH_MAX)
+                          : locate(self, (size_t)(strrchr(self, '/') - self), module->name, path);
+    if (err)
+        return fail(module, err == -EACCES ? "this user may not read the module" : "the module is not installed");
     make_first_malloc();
     void *object = open_object ? open_object(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!object)
