@@ -250,6 +250,17 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.run_it('top', '--fold', '@' + name, path, status=2)
             self.assertRegex(self.error, r'\Adeltaprof top: --fold .*zero byte.*\n\Z')
 
+    def test_rusts_library_is_known_by_its_types_and_its_source(self):
+        path = self.file('p', [(['<usize as core::iter::traits::accum::Sum>::sum', '<&mut u8 as core::ops::Add>::add', 'main::scan'], [1, 1, 1, 5]),
+                               (['<main::Text as core::fmt::Display>::fmt', 'main::say'], [1, 1, 1, 7])])
+        self.assertEqual(self.names(path), {'main::scan': ('5B', '5B'), '<main::Text as core::fmt::Display>::fmt': ('7B', '7B'), 'main::say': ('0', '7B')})
+
+    def test_hooks_of_the_profiler_are_one_frame(self):
+        path = self.file('p', [(['find_bucket', 'deltaprof_free_sampled', 'index@app.py'], [1, 1, 1, 5]),
+                               (['read@app.py', 'deltaprof_call', 'index@app.py'], [1, 1, 1, 7])], program='/opt/lib/libdeltaprof.so.0')
+        self.assertEqual(self.names(path), {'[deltaprof]': ('5B', '5B'), 'index': ('0', '12B'), 'read': ('7B', '7B')})
+        self.assertIn('find_bucket', self.names('--raw', path))
+
     def test_allocators_of_known_programs_are_folded(self):
         for name in ['MemoryContextAllocZero', 'AllocSetContextCreateInternal', 'enlargeStringInfo', 'sqlite3DbStrNDup', 'ngx_create_pool', 'ngx_array_push_n', 'apr_pstrdup',
                      'strbuf_grow', 'xmemdupz', 'g_type_create_instance', 'g_object_new_with_properties', 'QArrayData::allocate', 'icu_72::UMemory::operator new']:

@@ -97,6 +97,7 @@ static int push(struct dp_query_naming_frames *f, const struct dp_model_location
         .is_unnamed = dp_model_is_place(name),
         .is_runtime = is_runtime,
         .is_interpreter = !is_runtime && dp_query_naming_is_interpreter(slash && slash[1] ? slash + 1 : object),
+        .is_profiler = !strncmp(slash && slash[1] ? slash + 1 : object, "libdeltaprof", strlen("libdeltaprof")),
         .is_foreign = (is_runtime ? dp_query_naming_is_system_path(file) : is_system_object(object)) || !*object ||
                       (*object == '[' && !is_runtime) || (file && dp_query_naming_is_library_source(file)),
     };

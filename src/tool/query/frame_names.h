@@ -22,6 +22,7 @@ struct dp_query_naming_frame {
     bool is_foreign;     /* lies in a library of the system, or in the libraries of a runtime */
     bool is_runtime;     /* a runtime named it: a function of Python, Lua, ... */
     bool is_interpreter; /* native code of that runtime */
+    bool is_profiler;    /* a hook of deltaprof */
 };
 
 /* Zero is a valid start, with the model set. */

@@ -39,10 +39,37 @@ static const char *const library_prefixes[] = {
     "<&mut I as core::", "<dyn core::",
 };
 
+static bool is_prefix(const char *with, const char *text)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+/* Whether this is a trait of Rust's library for one of Rust's own types: <usize as core::iter::Sum>::sum. */
+static bool is_rust_primitive(const char *name)
+{
+    static const char *const rust_types[] = {"u8",  "u16",  "u32",   "u64", "u128", "usize", "i8",   "i16", "i32",
+                                             "i64", "i128", "isize", "f32", "f64",  "bool",  "char", "str", "[T]"};
+    name += is_prefix("<", name);
+    name += is_prefix("&", name) ? 1 : 0;
+    name += is_prefix("mut ", name) ? 4 : 0;
+    for (size_t i = 0; i < sizeof rust_types / sizeof *rust_types; i++)
+        if (is_prefix(rust_types[i], name))
+            return is_prefix(" as core::", name + strlen(rust_types[i])) ||
+                   is_prefix(" as alloc::", name + strlen(rust_types[i]));
+    return false;
+}
+
+/* Whether the file is a source of Rust's library, as its build names it. */
+static bool is_rust_source(const char *file)
+{
+    return (is_prefix("/rustc/", file) && strstr(file, "/library/")) || strstr(file, "/rustlib/src/rust/library/");
+}
+
 bool dp_query_naming_is_library(const char *name, const char *file)
 {
     static const char *const frozen_prefixes[] = {"<frozen importlib"};
-    return BEGINS(name, library_prefixes) || BEGINS(file, frozen_prefixes);
+    return BEGINS(name, library_prefixes) || BEGINS(file, frozen_prefixes) ||
+           (*name == '<' && is_rust_primitive(name)) || is_rust_source(file);
 }
 
 bool dp_query_naming_is_system_path(const char *path)
@@ -57,7 +84,7 @@ bool dp_query_naming_is_system_path(const char *path)
 bool dp_query_naming_is_library_source(const char *file)
 {
     static const char *const source_prefixes[] = {"/usr/include/", "/usr/lib/gcc/"};
-    static const char *const source_parts[] = {"/include/c++/"};
+    static const char *const source_parts[] = {"/include/c++/", "/.cargo/registry/src/"};
     return BEGINS(file, source_prefixes) || CONTAINS(file, source_parts);
 }
 

@@ -14,7 +14,8 @@
 
 #include <getopt.h>
 
-#define DP_QUERY_PROCESS "process"
+#define DP_QUERY_PROCESS  "process"
+#define DP_QUERY_PROFILER "[deltaprof]" /* the frame of the profiler's own CPU time */
 
 /* Of which time in-use values are. The usual one: now if a process still runs, else the peak. */
 enum {

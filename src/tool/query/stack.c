@@ -2,7 +2,7 @@
 /*
  * tool/query/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide,
  * folds functions that only pass an allocation or a lock on into their caller, and leaves out a language's own library
- * (std::, core::) and its interpreter.
+ * (std::, core::) and its interpreter. CPU time in the profiler's hooks becomes one frame.
  *
  * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
  * stack without any frame left is not shown.
@@ -130,11 +130,32 @@ static bool passes(const struct dp_query *v)
     return (!v->has_filter[0] || any_matches(v, 0)) && (!v->has_filter[1] || !any_matches(v, 1));
 }
 
+/* Frames of the profiler's hooks at the leaf become the frame of its own time; others are removed. 0 or -ENOMEM. */
+static int fold_profiler(struct dp_query *v)
+{
+    size_t n = 0, n_leaf = 0;
+    while (n_leaf < v->stack.n && v->frames.at.at[v->stack.at[n_leaf]].is_profiler)
+        n_leaf++;
+    uint32_t own = n_leaf ? dp_query_naming_frames_named(&v->frames, DP_QUERY_PROFILER) : 0;
+    if (own == DP_STRINGS_NONE)
+        return -ENOMEM;
+    if (n_leaf)
+        v->stack.at[n++] = own;
+    for (size_t i = n_leaf; i < v->stack.n; i++)
+        if (!v->frames.at.at[v->stack.at[i]].is_profiler)
+            v->stack.at[n++] = v->stack.at[i];
+    v->stack.n = n;
+    return 0;
+}
+
 static int shorten(struct dp_query *v)
 {
     if (v->has_filter[2])
         hide(v);
     if (!v->raw) {
+        int err = fold_profiler(v);
+        if (err)
+            return err;
         fold(v);
         hide_library(v);
         hide_interpreter(v);
