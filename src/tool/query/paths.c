@@ -105,17 +105,26 @@ static bool read_no_sample(const char *path, char *text, size_t room)
     return is_there;
 }
 
+/* Workers of servers that start as root run as another user, and cannot write in a directory of root's. */
+static const char *says_whose(const char *path)
+{
+    struct stat st;
+    bool is_of_root = !stat(path, &st) && st.st_uid == 0 && !(st.st_mode & S_IWOTH);
+    return is_of_root ? "; processes that become another user, as workers of servers do, cannot write here (chmod 1777)"
+                      : "";
+}
+
 static int refuse_directory(const char *verb, const char *path)
 {
     char why[512];
     if (read_no_sample(path, why, sizeof why))
-        dp_query_print_error(verb, "%s: no profile in this directory: %s", path, why);
+        dp_query_print_error(verb, "%s: no profile in this directory: %s%s", path, why, says_whose(path));
     else
         dp_query_print_error(
             verb,
             "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, after interval= "
-            "or at the end of COMMAND; none if COMMAND is killed before, or exe= leaves it out",
-            path, path);
+            "or at the end of COMMAND; none if COMMAND is killed before, or exe= leaves it out%s",
+            path, path, says_whose(path));
     return DP_EXIT_FAILED;
 }
 
