@@ -14,6 +14,8 @@ import unittest
 from by_hand import DELTAPROF, Case, chain
 from random_profile import MUTEX
 
+CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
+
 
 class Summary(Case):
     def heap(self, i, rows, comment=None, name='d', held=0, total=100 << 20):
@@ -42,7 +44,7 @@ class Summary(Case):
         self.assertEqual(held['text'], '70% of resident memory, 70MB, is held by malloc and not in use: import_file had 119MB more at the peak '
                          '(123MB in use, 2001-09-09 01:47:20 UTC) than now.')
         self.assertEqual((held['bytes'], held['stack'], held['more']), (70 << 20, ['import_file', 'main'], 'deltaprof rss ' + directory))
-        self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67mins of profiles.')
+        self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67min of profiles.')
         self.assertEqual((lock['ns'], lock['stack'], lock['more']), (16 * 10**9, ['report', 'timer'], 'deltaprof waits ' + directory))
 
     def test_a_path_alone_is_the_summary(self):
@@ -73,6 +75,8 @@ class Summary(Case):
         self.assertEqual((stuck['kind'], stuck['ns'], stuck['text']),
                          ('stuck', 11500 * 10**6, 'Since 2001-09-09 01:46:58 UTC: deadlock of 2 threads: thread 7 waits.'))
         block(3, '#ended')
+        self.assertEqual(self.sentences(directory)[0], stuck)
+        block(3, '#ended', '#stuck 21500 thread 7 waits')  # a thread runs the handler that ends the process
         self.assertEqual(self.sentences(directory)[0], stuck)
         for comments in [], ['#stuck'], ['#stuck -5 x'], ['#stuck 12'], ['#stuck x y'], ['#stuck 99999999999999999999']:
             block(4, *comments)
@@ -129,6 +133,59 @@ class Summary(Case):
         self.run_it('check', '--max', 'wall=31s', directory)
         self.run_it('check', '--max', 'wall=29s', directory, status=1)
         self.run_it('check', '--max', 'wall=1s', '--label', 'state=lock', '--no-idle', directory, status=1)
+    def test_of_locks_a_holder_stands_before_time_without_one(self):
+        rows = [(['[hand-over]'], [9, 900_000_000]), (['report', 'timer'], [3, 400_000_000])]
+        self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)
+        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'], 'report made other threads wait 400ms for its lock, in 10s of profiles.')
+        self.file('b/server.7.0001.mutex.pb.gz', [(['[hand-over]'], [9, 60_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
+        self.assertEqual([s['kind'] for s in self.sentences(self.dir.name + '/b')], ['nothing'])
+
+    def cpu(self, name, rows, n=1, seconds=10):
+        """The CPU sentence of n processes that run at the same time, of rows (stack, percent of a core)."""
+        for pid in range(n):
+            self.file(f'{name}/server.{7 + pid}.0001.cpu.pb.gz', [(stack, [percent, percent * seconds * 10**7]) for stack, percent in rows], CPU,
+                      time_ns=10**18, duration_ns=seconds * 10**9)
+        found = [s for s in self.sentences(f'{self.dir.name}/{name}') if s['kind'] == 'cpu']
+        return found[0]['text'] if found else None
+
+    def test_the_function_that_uses_the_cpu_is_named_and_not_main(self):
+        self.assertEqual(self.cpu('a', [(['parse', 'main'], 40), (['main'], 10), (['[deltaprof]'], 2), (['[deltaprof]', 'main'], 3)]),
+                         'CPU: 0.55 cores on average in 10s, 73% of that in parse; deltaprof itself: 9%.')
+        many = [([f'leaf{i}', 'handle', 'serve', 'main'], 9) for i in range(9)]
+        self.assertEqual(self.cpu('b', [*many, (['parse', 'handle', 'serve', 'main'], 19)]),
+                         'CPU: 1 cores on average in 10s, 100% of that in handle and what it calls, most of it in parse, 19%.')
+        self.assertIsNone(self.cpu('c', [(['parse', 'main'], 1)]))
+
+    def test_time_of_libraries_belongs_to_the_function_that_called_them(self):
+        library = ['send@/usr/lib/python3/dist-packages/wsgi.py', 'run@/usr/lib/python3/dist-packages/wsgi.py']
+        self.assertEqual(self.cpu('a', [([*library, '<module>@/home/me/app.py'], 50), (['index@/home/me/app.py', *library, '<module>@/home/me/app.py'], 6)]),
+                         'CPU: 0.56 cores on average in 10s, 11% of that in index, 89% in library calls of <module>.')
+        self.assertEqual(self.cpu('b', [([*library, 'index@/home/me/app.py', *library, '<module>@/home/me/app.py'], 50)]),
+                         'CPU: 0.5 cores on average in 10s, 100% of that in library calls of index.')
+        self.assertEqual(self.cpu('c', [(library, 50)]), 'CPU: 0.5 cores on average in 10s, 100% in libraries alone.')
+
+    def test_processes_that_run_at_the_same_time_do_not_make_it_longer(self):
+        self.assertIn('CPU: 2 cores on average in 10s,', self.cpu('a', [(['parse', 'main'], 50)], n=4))
+        for pid in 7, 8, 9:
+            self.file(f'd/server.{pid}.0001.mutex.pb.gz', [(['report', 'timer'], [3, 400_000_000])], MUTEX, time_ns=10**18 + pid * 10**9, duration_ns=10**10)
+        self.assertIn('1.2s for its lock, in 12s of profiles', self.sentences(self.dir.name + '/d')[0]['text'])
+
+    def test_of_a_constructor_the_caller_is_named_too(self):
+        for name, stack, words in ('a', ['Session::Session', 'Sessions::login', 'main'], 'Leak: Session::Session in Sessions::login, 40MB'), \
+                ('b', ['shop::Cart<int>::Cart', 'shop::buy', 'main'], 'Leak: shop::Cart<int>::Cart in shop::buy, 40MB'), \
+                ('c', ['Cart::new', 'main::buy', 'main::main'], 'Leak: Cart::new in main::buy, 40MB'), \
+                ('d', ['Session::renew', 'Sessions::login', 'main'], 'Leak: Session::renew, 40MB'):
+            for i in range(1, 41):
+                self.heap(i, [(stack, [100, 10 << 20, 100 * i, i << 20])], name=name)
+            self.assertIn(words, self.sentences(f'{self.dir.name}/{name}')[0]['text'])
+
+    def test_a_place_without_a_name_says_where_its_name_is(self):
+        self.file('d/server.7.0001.cpu.pb.gz', [([0x401000, 0x402000, 0x403000], [1, 10**9])], CPU, time_ns=10**18, duration_ns=10**9, program=self.dir.name + '/server')
+        found = self.sentences(self.dir.name + '/d')
+        self.assertEqual([s['kind'] for s in found], ['cpu', 'symbols', 'looked'])
+        self.assertIn('\nNo symbols: server is not on this machine', self.run_it('summary', self.dir.name + '/d').decode())
+        self.assertIn('server+0x', found[0]['text'])
+        self.assertIn('No symbols: server is not on this machine', found[1]['text'])
 
     def test_losses_of_several_processes_are_summed(self):
         for pid in 7, 8:
@@ -159,7 +216,8 @@ class Summary(Case):
         for verb in 'summary', 'top', 'leaks':
             self.run_it(verb, out, status=1)
             self.assertRegex(self.error, f'^deltaprof {verb}: {out}: no profile in this directory: sleep: no sample: [0-9]+k? bytes were allocated '
-                             'with heap_rate=1G; use heap_rate=[0-9]+ to sample them\n$')
+                             'with heap_rate=1G; use heap_rate=[0-9]+ to sample them'
+                             + ('; workers that run as another user .* cannot write here .*' if os.getuid() == 0 else '') + '\n$')
 
     def test_lines_are_as_wide_as_the_terminal(self):
         import fcntl, pty, struct, termios

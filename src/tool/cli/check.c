@@ -268,7 +268,7 @@ static int check_leaks(const struct check *c, const struct budget *b, struct res
         if (!c->query.json)
             print_result(b, r);
         if (!c->query.json && *leaks.worst)
-            printf("    %s%s%s\n", leaks.worst, *leaks.place ? "  " : "", leaks.place);
+            printf("    %s\n", leaks.worst);
         if (!c->query.json && *leaks.needs)
             printf("    %s\n", leaks.needs);
     }

@@ -12,6 +12,8 @@ void dp_cli_heading_empty(const struct dp_query *, size_t n_rows);
 
 /* If many functions have no name: prints what would give them names. Called by dp_cli_heading_losses. */
 void dp_cli_heading_symbols(const struct dp_query *);
+/* The same as text. False: there is nothing to say. */
+bool dp_cli_heading_no_symbols(const struct dp_query *, char *text, size_t n_bytes);
 
 /* Prints what follows the rows: names that are missing, and the losses recorded in the profiles. */
 void dp_cli_heading_losses(const struct dp_query *);

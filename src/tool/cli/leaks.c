@@ -80,11 +80,7 @@ static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks 
     if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
         return;
     size_t from = worst->n_own < v->stack.n ? worst->n_own : 0;
-    const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[from]];
-    const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
-    snprintf(to->worst, sizeof to->worst, "%s", dp_query_naming_frames_text(&v->frames, f->name));
-    if (*file && f->line > 0)
-        snprintf(to->place, sizeof to->place, "%.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
+    dp_cli_place_text(to->worst, sizeof to->worst, v, from);
     to->stack = dp_query_stacks_add(stacks, v, from);
 }
 

@@ -2,6 +2,7 @@
 /* tool/cli/leaks.h - the leaks that `deltaprof leaks` found, and how they are printed. */
 #pragma once
 
+#include "tool/cli/own_functions.h"
 #include "tool/leaks/judge.h"
 #include "tool/query/stacks.h"
 
@@ -20,8 +21,8 @@ struct dp_cli_leaks_summary {
     char needs[160]; /* CANNOT_TELL: what would settle it */
     size_t n_ticks;  /* that were looked at */
     int64_t worst_bytes, worst_per_hour;
-    char worst[256], place[256]; /* the function of the worst leak, and its FILE:LINE, or "" */
-    uint32_t stack;              /* the worst one's, of the caller's stacks */
+    char worst[DP_CLI_PLACE_BYTES]; /* the function of the worst leak, and its FILE:LINE if known */
+    uint32_t stack;                 /* the worst one's, of the caller's stacks */
 };
 
 /* Reads the heap profiles that the paths name. 0, or DP_EXIT_FAILED after one line on stderr. */

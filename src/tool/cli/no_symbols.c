@@ -52,7 +52,7 @@ static void find_package(const char *file, char package[128])
     globfree(&lists);
 }
 
-void dp_cli_heading_symbols(const struct dp_query *v)
+bool dp_cli_heading_no_symbols(const struct dp_query *v, char *text, size_t n_bytes)
 {
     const struct dp_query_naming_frames *f = &v->frames;
     const struct dp_model *m = &v->merge.model;
@@ -65,21 +65,28 @@ void dp_cli_heading_symbols(const struct dp_query *v)
     const char *slash = strrchr(path, '/'), *urls = getenv("DEBUGINFOD_URLS");
     bool shows_none = v->tells_process && !v->n_labels; /* processes, no functions */
     if (shows_none || *path != '/' || f->unnamed.at[most] < FEWEST || f->unnamed.at[most] < SHARE * (double)f->at.n)
-        return;
-    fputs("No symbols: ", stdout);
-    dp_query_print_name(stdout, slash + 1, 0);
+        return false;
     if (access(path, R_OK)) {
-        puts(" is not on this machine, or has changed; repeat this where it ran, with its symbols installed");
-        return;
+        snprintf(
+            text, n_bytes,
+            "No symbols: %.200s is not on this machine, or has changed; repeat this where it ran, with its symbols "
+            "installed",
+            slash + 1);
+        return true;
     }
     find_package(path, package);
-    if (*package) {
-        fputs(" has none; install ", stdout);
-        dp_query_print_name(stdout, package, 0);
-        fputs("-dbgsym", stdout);
-    } else {
-        fputs(" has none; install its debug symbols", stdout);
-    }
-    puts(urls && *urls ? " (the servers in DEBUGINFOD_URLS do not have them)"
-                       : ", or set DEBUGINFOD_URLS (Debian: https://debuginfod.debian.net)");
+    snprintf(text, n_bytes, "No symbols: %.200s has none; install %s%s%s", slash + 1,
+             *package ? package : "its debug symbols", *package ? "-dbgsym" : "",
+             urls && *urls ? " (the servers in DEBUGINFOD_URLS do not have them)"
+                           : ", or set DEBUGINFOD_URLS (Debian: https://debuginfod.debian.net)");
+    return true;
+}
+
+void dp_cli_heading_symbols(const struct dp_query *v)
+{
+    char text[640];
+    if (!dp_cli_heading_no_symbols(v, text, sizeof text))
+        return;
+    dp_query_print_clean(text);
+    puts(text);
 }

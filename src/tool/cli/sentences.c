@@ -4,21 +4,18 @@
  *
  * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
  * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
- * function that made others wait most; waits that have not ended; the function that used most CPU time; where threads
- * spent their time; losses of the profiler. What was in order is one sentence at the end.
+ * function that made others wait most; waits that have not ended; the function that used most CPU time; losses of the
+ * profiler. What was in order is one sentence at the end.
  */
-#include "tool/cli/sentences.h"
+#include "tool/cli/sentence_parts.h"
 
 #include "profile/comments.h"
 #include "profile/kinds.h"
-#include "tool/cli/functions.h"
 #include "tool/cli/heading.h"
 #include "tool/cli/leaks.h"
-#include "tool/cli/wall_sentence.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
-#include "tool/leaks/series.h"
 #include "tool/rss/rss.h"
 
 #include <errno.h>
@@ -27,12 +24,105 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_SHARE  0.1       /* of resident memory; less is normal */
-#define HELD_LEAST  (2 << 20) /* bytes */
-#define CAUSE_SHARE 0.25      /* of what malloc holds: a function that had less did not cause it */
-#define WAITS_SHARE 0.001     /* of the time that the profiles cover */
-#define WAITS_LEAST 10000000  /* ns */
-#define CORES_LEAST 0.02      /* used on average; less is idle */
+#define HELD_SHARE      0.2        /* of resident memory; less is normal */
+#define HELD_LEAST      (16 << 20) /* bytes */
+#define CAUSE_SHARE     0.25       /* of what malloc holds: a function that had less did not cause it */
+#define WAITS_SHARE     0.001      /* of the time that the profiles cover */
+#define WAITS_LEAST     10000000   /* ns */
+#define HAND_OVER_SHARE 0.01       /* of the same time */
+#define HAND_OVER       "[hand-over]"
+
+struct dp_cli_sentence *dp_cli_sentences_add(struct dp_cli_sentences *s, const char *kind, double weight)
+{
+    if (s->n == DP_CLI_SENTENCES_MAX)
+        return NULL;
+    s->at[s->n] = (struct dp_cli_sentence){.kind = kind, .amount = -1, .stack = DP_STRINGS_NONE, .weight = weight};
+    return &s->at[s->n++];
+}
+
+void dp_cli_sentences_looked(struct dp_cli_sentences *s, const char *format, ...)
+{
+    size_t n = strlen(s->looked);
+    va_list args;
+    va_start(args, format);
+    if (n + 2 < sizeof s->looked) {
+        n += (size_t)snprintf(s->looked + n, sizeof s->looked - n, "%s", n ? ", " : "");
+        vsnprintf(s->looked + n, sizeof s->looked - n, format, args);
+    }
+    va_end(args);
+}
+
+int dp_cli_sentences_query(struct dp_query *v, const struct dp_cli_sentences *s, const char *type, int at)
+{
+    int status = dp_query_init(v, s->verb, 1);
+    v->limit_bytes = s->limit_bytes;
+    v->type_name = type;
+    v->at = at;
+    return status;
+}
+
+void dp_cli_sentences_time(char *to, size_t n_bytes, int64_t ns)
+{
+    static const struct {
+        double below_s, factor;
+        const char *unit;
+    } steps[] = {{1e-3, 1e6, "us"}, {1, 1e3, "ms"}, {120, 1, "s"}, {7200, 1.0 / 60, "min"}, {1e300, 1.0 / 3600, "h"}};
+    double seconds = (double)ns / 1e9;
+    size_t i = 0;
+    while (seconds >= steps[i].below_s)
+        i++;
+    snprintf(to, n_bytes, seconds >= 10 && seconds < 120 ? "%.0f%s" : "%.3g%s", seconds * steps[i].factor,
+             steps[i].unit);
+}
+
+void dp_cli_sentences_note_symbols(struct dp_cli_sentences *s, const struct dp_query *v)
+{
+    if (!*s->no_symbols && !dp_cli_heading_no_symbols(v, s->no_symbols, sizeof s->no_symbols - 2))
+        *s->no_symbols = '\0';
+}
+
+/* If a sentence names a place instead of a function: what would give it a name. */
+static void say_symbols(struct dp_cli_sentences *s)
+{
+    bool has_place = false;
+    for (size_t i = 0; i < s->n; i++) {
+        char name[256];
+        const char *at = NULL;
+        if (s->at[i].stack != DP_STRINGS_NONE &&
+            dp_query_stacks_next(&s->stacks, s->at[i].stack, &at, name, sizeof name))
+            has_place |= dp_model_is_place(name);
+    }
+    struct dp_cli_sentence *to = has_place && *s->no_symbols ? dp_cli_sentences_add(s, "symbols", 0.05) : NULL;
+    if (to)
+        snprintf(to->text, sizeof to->text, "%.700s.", s->no_symbols);
+}
+
+/* Whether there are profiles of a kind: a question about others would be an error. */
+static bool has_kind(const struct dp_query_paths *paths, const char *kind)
+{
+    bool found = false;
+    for (size_t i = 0; i < paths->n && !found; i++) {
+        struct dp_query_file name;
+        found = dp_query_file_parse(paths->at[i], &name) && name.n_kind == strlen(kind) &&
+                !memcmp(name.kind, kind, name.n_kind);
+    }
+    return found;
+}
+
+/* Sums a kind of profile by function. The query and the functions are to be ended also after an error. */
+static int read_kind(struct dp_cli_sentences *s, struct dp_query *v, const char *kind, const char *type,
+                     struct dp_cli_functions *f)
+{
+    int status = dp_cli_sentences_query(v, s, type, DP_QUERY_AT_USUAL);
+    v->kind = kind;
+    if (!status)
+        status = dp_query_read(v, s->paths, s->n_paths);
+    if (!status && dp_cli_functions_count(f, v, 1, true)) {
+        dp_query_print_error(s->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    return status;
+}
 
 /* ---- leaks ------------------------------------------------------------------------------------------------------ */
 
@@ -49,18 +139,18 @@ static int find_leaks(struct dp_cli_sentences *s)
     dp_query_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
-    if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_cli_sentence_add(s, "leak", 3))) {
-        snprintf(to->text, sizeof to->text, "Leak: %s%s%s%s, %s%s%s%s%s.", leaks.worst, *leaks.place ? " (" : "",
-                 leaks.place, *leaks.place ? ")" : "", bytes, leaks.worst_per_hour > 0 ? ", +" : "",
-                 leaks.worst_per_hour > 0 ? per_hour : "", leaks.worst_per_hour > 0 ? " an hour" : "", more);
+    if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_cli_sentences_add(s, "leak", 3))) {
+        snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s%s.", leaks.worst, bytes,
+                 leaks.worst_per_hour > 0 ? ", +" : "", leaks.worst_per_hour > 0 ? per_hour : "",
+                 leaks.worst_per_hour > 0 ? " an hour" : "", more);
         to->amount = leaks.bytes;
         to->stack = leaks.stack;
         to->verb = "leaks";
-    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_cli_sentence_add(s, "leak-unknown", 0.1))) {
+    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_cli_sentences_add(s, "leak-unknown", 0.1))) {
         snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
         to->verb = "leaks";
     } else {
-        dp_cli_sentence_note(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
+        dp_cli_sentences_looked(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
     }
     return 0;
 }
@@ -109,7 +199,7 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
 {
     double share = (double)r->held / (double)r->total;
     const struct dp_cli_function *f = dp_cli_functions_largest(freed);
-    struct dp_cli_sentence *to = dp_cli_sentence_add(s, "held", 1 + share);
+    struct dp_cli_sentence *to = dp_cli_sentences_add(s, "held", 1 + share);
     struct dp_cli_place place;
     char held[32], most[32], gone[32], when[64];
     if (!to)
@@ -119,7 +209,8 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
                      100 * share, held);
     to->amount = r->held;
     to->verb = "rss";
-    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held && dp_cli_functions_describe(s, peak, f->row, &place)) {
+    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held &&
+        dp_cli_place_of_row(&place, &s->stacks, peak, f->row)) {
         dp_query_print_unit(gone, sizeof gone, f->value, "bytes");
         dp_query_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak->moments.time_ns);
@@ -136,10 +227,10 @@ static int find_held(struct dp_cli_sentences *s)
     struct dp_cli_functions freed = {.at = {0}};
     struct resident r = {0};
     char most[32], when[64];
-    int status = dp_cli_sentence_begin(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
+    int status = dp_cli_sentences_query(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
     if (!status)
         status = dp_query_read(&peak, s->paths, s->n_paths);
-    int of_end = dp_cli_sentence_begin(&end, s, "inuse_space", DP_QUERY_AT_END);
+    int of_end = dp_cli_sentences_query(&end, s, "inuse_space", DP_QUERY_AT_END);
     status = status ? status : of_end;
     if (!status)
         status = dp_query_read(&end, s->paths, s->n_paths);
@@ -153,24 +244,25 @@ static int find_held(struct dp_cli_sentences *s)
     if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
         say_held(s, &r, &peak, &freed);
     else if (!status && r.total > 0)
-        dp_cli_sentence_note(s, "%.0f%% of resident memory held by malloc and not in use",
-                             100 * (double)r.held / (double)r.total);
+        dp_cli_sentences_looked(s, "%.0f%% of resident memory held by malloc and not in use",
+                                100 * (double)r.held / (double)r.total);
     else if (!status)
-        dp_cli_sentence_note(s, "resident memory was not measured");
+        dp_cli_sentences_looked(s, "resident memory was not measured");
     if (!status) {
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
-        dp_cli_sentence_note(s, "at most %s in use, %s", most, when);
+        dp_cli_sentences_looked(s, "at most %s in use, %s", most, when);
     }
     for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
-        struct dp_cli_sentence *to = i == 1 ? dp_cli_sentence_add(s, "lost", 0.5) : NULL;
+        struct dp_cli_sentence *to = i == 1 ? dp_cli_sentences_add(s, "lost", 0.2) : NULL;
         if (to)
             snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
         if (to)
             to->verb = "top";
     }
     if (!status && dp_strings_count(&end.losses) < 2)
-        dp_cli_sentence_note(s, "nothing lost");
+        dp_cli_sentences_looked(s, "nothing lost");
+    dp_cli_sentences_note_symbols(s, &peak);
     dp_cli_functions_fini(&freed);
     dp_query_fini(&peak);
     dp_query_fini(&end);
@@ -179,81 +271,72 @@ static int find_held(struct dp_cli_sentences *s)
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
+static void say_lock(struct dp_cli_sentences *s, const struct dp_cli_function *worst, double share,
+                     const struct dp_cli_place *place, const char *duration)
+{
+    struct dp_cli_sentence *to = dp_cli_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
+    char delay[32];
+    dp_cli_sentences_time(delay, sizeof delay, worst->value);
+    if (!to)
+        return;
+    if (!strcmp(place->name, HAND_OVER))
+        snprintf(to->text, sizeof to->text,
+                 "Threads waited %s while no thread held the lock, in %s of profiles: it changes hands often.", delay,
+                 duration);
+    else if (*place->name == '[')
+        snprintf(to->text, sizeof to->text,
+                 "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
+    else
+        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
+                 place->name, delay, duration);
+    to->amount = worst->value;
+    to->is_time = true;
+    to->stack = place->stack;
+    to->verb = "waits";
+}
+
+/*
+ * The function that made others wait most, if that is worth a sentence. Time without a holder comes second, and must be
+ * more: a thread that has been woken needs some time to run, and nobody can mend that.
+ */
+static const struct dp_cli_function *worst_holder(const struct dp_cli_functions *f, double lasted_ns)
+{
+    const struct dp_cli_function *worst = NULL, *other = NULL;
+    for (size_t i = 0; i < f->at.n; i++) {
+        const struct dp_cli_function *it = &f->at.at[i];
+        bool is_synthetic = *dp_strings_at(&f->names, (uint32_t)i + 1) == '[';
+        double share = is_synthetic ? HAND_OVER_SHARE : WAITS_SHARE;
+        const struct dp_cli_function **to = is_synthetic ? &other : &worst;
+        if (it->best && it->value >= WAITS_LEAST && (double)it->value >= share * lasted_ns &&
+            it->value > (*to ? (*to)->value : 0))
+            *to = it;
+    }
+    return worst ? worst : other;
+}
+
 static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
     struct dp_cli_functions f = {.at = {0}};
     struct dp_cli_place place;
-    char delay[32], duration[32];
-    if (!dp_cli_sentence_has_kind(paths, "mutex")) {
-        dp_cli_sentence_note(s, "no lock that made others wait");
+    char text[32];
+    if (!has_kind(paths, "mutex")) {
+        dp_cli_sentences_looked(s, "no lock that made others wait");
         return 0;
     }
-    int status = dp_cli_functions_read_kind(s, &v, "mutex", "delay", &f);
-    const struct dp_cli_function *worst = status ? NULL : dp_cli_functions_largest(&f);
-    double lasted = (double)v.merge.header.duration_ns;
-    if (worst && worst->value >= WAITS_LEAST && (double)worst->value >= WAITS_SHARE * lasted &&
-        dp_cli_functions_describe(s, &v, worst->row, &place)) {
-        double share = lasted > 0 ? (double)worst->value / lasted : 0;
-        struct dp_cli_sentence *to = dp_cli_sentence_add(s, "lock", 1 + (share < 1 ? share : 1));
-        dp_query_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
-        dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
-        if (to) {
-            if (!strncmp(place.name, "[hand-over]", 11))
-                snprintf(to->text, sizeof to->text,
-                         "Threads waited %s while no thread held the lock, in %s of profiles: it changes hands often.",
-                         delay, duration);
-            else if (*place.name == '[')
-                snprintf(to->text, sizeof to->text,
-                         "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
-            else
-                snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
-                         place.name, delay, duration);
-            to->amount = worst->value;
-            to->is_time = true;
-            to->stack = place.stack;
-            to->verb = "waits";
-        }
-    } else if (!status) {
-        dp_query_print_unit(delay, sizeof delay, worst ? worst->value : 0, "nanoseconds");
-        dp_cli_sentence_note(
-            s, worst ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", delay);
-    }
-    dp_cli_functions_fini(&f);
-    dp_query_fini(&v);
-    return status;
-}
-
-/* ---- CPU time --------------------------------------------------------------------------------------------------- */
-
-static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
-{
-    struct dp_query v;
-    struct dp_cli_functions f = {.at = {0}};
-    struct dp_cli_place place;
-    char duration[32];
-    int64_t total = 0;
-    if (!dp_cli_sentence_has_kind(paths, "cpu"))
-        return 0;
-    int status = dp_cli_functions_read_kind(s, &v, "cpu", "cpu", &f);
-    for (uint32_t row = 0; row < v.merge.model.rows.n && !status; row++)
-        dp_model_merge_sum(&total, dp_query_value(&v, row));
+    int status = read_kind(s, &v, "mutex", "delay", &f);
+    int64_t lasted_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
     const struct dp_cli_function *most = status ? NULL : dp_cli_functions_largest(&f);
-    double lasted = (double)v.merge.header.duration_ns, cores = lasted > 0 ? (double)total / lasted : 0;
-    dp_query_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
-    struct dp_cli_sentence *to = NULL;
-    if (most && cores >= CORES_LEAST && dp_cli_functions_describe(s, &v, most->row, &place))
-        to = dp_cli_sentence_add(s, "cpu", 0.8);
-    if (to) {
-        snprintf(to->text, sizeof to->text, "CPU: %.2g cores on average in %s, %.0f%% of that in %s.", cores, duration,
-                 100 * (double)most->value / (double)total, place.name);
-        to->amount = total;
-        to->is_time = true;
-        to->stack = place.stack;
-        to->verb = "top --kind cpu";
+    const struct dp_cli_function *worst = status ? NULL : worst_holder(&f, (double)lasted_ns);
+    if (worst && dp_cli_place_of_row(&place, &s->stacks, &v, worst->row)) {
+        dp_cli_sentences_time(text, sizeof text, lasted_ns);
+        say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, &place, text);
     } else if (!status) {
-        dp_cli_sentence_note(s, "CPU %.2g cores on average", cores);
+        dp_cli_sentences_time(text, sizeof text, most ? most->value : 0);
+        dp_cli_sentences_looked(
+            s, most ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", text);
     }
+    dp_cli_sentences_note_symbols(s, &v);
     dp_cli_functions_fini(&f);
     dp_query_fini(&v);
     return status;
@@ -261,38 +344,59 @@ static int find_cpu(struct dp_cli_sentences *s, const struct dp_query_paths *pat
 
 /* ---- waits that do not end -------------------------------------------------------------------------------------- */
 
-/* Adds the sentence of a profile that tells of a wait. False: it does not. *is_end: the process ended with it. */
-static bool say_stuck(struct dp_cli_sentences *s, const char *file, bool *is_end)
+/* What a profile tells of a wait. */
+struct stuck {
+    int64_t ms, since_ns; /* ms 0: nothing */
+    bool is_end;          /* the process ended with the profile */
+    char text[DP_CLI_SENTENCE_BYTES];
+};
+
+static void read_stuck(const struct dp_cli_sentences *s, const char *file, struct stuck *stuck)
 {
     struct dp_query_source source = {.is_quiet = true};
-    bool found = false;
-    *is_end = false;
+    *stuck = (struct stuck){.ms = 0};
     if (!dp_query_read_file(s->verb, file, DP_DECODE_LIMIT, &source)) {
         const struct dp_decode *d = &source.decode;
-        *is_end = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
-        for (size_t i = 0; i < d->comments.n && !found; i++) {
+        stuck->is_end = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
+        for (size_t i = 0; i < d->comments.n && !stuck->ms; i++) {
             size_t n, n_begin = strlen(DP_COMMENT_STUCK);
             const char *text = dp_decode_text(d, d->comments.at[i], &n);
-            char line[DP_CLI_SENTENCE_BYTES], since[64], *rest;
+            char line[DP_CLI_SENTENCE_BYTES], *rest;
             if (n <= n_begin || memcmp(text, DP_COMMENT_STUCK, n_begin))
                 continue;
             snprintf(line, sizeof line, "%.*s", (int)(n - n_begin), text + n_begin);
             int64_t ms = strtoll(line, &rest, 10);
-            struct dp_cli_sentence *to = ms > 0 && *rest == ' ' ? dp_cli_sentence_add(s, "stuck", 10) : NULL;
-            if (!to)
+            if (ms <= 0 || *rest != ' ')
                 continue;
-            found = true;
-            dp_query_at_text(since, sizeof since, d->time_ns + d->duration_ns - ms * 1000000);
-            snprintf(to->text, sizeof to->text, "Since %s: %.560s.", since, rest + 1);
-            to->amount = ms * 1000000;
-            to->is_time = true;
+            stuck->ms = ms;
+            stuck->since_ns = d->time_ns + d->duration_ns - ms * 1000000;
+            snprintf(stuck->text, sizeof stuck->text, "%s", rest + 1);
         }
     }
     dp_query_source_fini(&source);
-    return found;
 }
 
-/* Of each process its newest block profile, and, if the process ended with that, the one before it. */
+static void say_stuck(struct dp_cli_sentences *s, const struct stuck *stuck)
+{
+    char since[64];
+    struct dp_cli_sentence *to = stuck->ms ? dp_cli_sentences_add(s, "stuck", 10) : NULL;
+    if (!to)
+        return;
+    dp_query_at_text(since, sizeof since, stuck->since_ns);
+    snprintf(to->text, sizeof to->text, "Since %s: %.700s.", since, stuck->text);
+    to->amount = stuck->ms * 1000000;
+    to->is_time = true;
+}
+
+static bool is_deadlock(const struct stuck *stuck)
+{
+    return stuck->ms && !strncmp(stuck->text, "deadlock", strlen("deadlock"));
+}
+
+/*
+ * Of each process its newest block profile. If the process ended with that, the one before it may know more: a thread
+ * that runs the handler of the signal that ends the process is not seen to wait.
+ */
 static int find_stuck(struct dp_cli_sentences *s)
 {
     struct dp_query_paths paths = {.n = 0};
@@ -300,10 +404,14 @@ static int find_stuck(struct dp_cli_sentences *s)
     struct dp_query_file *files = status ? NULL : calloc(paths.n + 1, sizeof *files);
     size_t n = files ? dp_query_files_sort(paths.at, paths.n, files) : 0;
     for (size_t i = 0; i < n; i++) {
-        bool is_newest = !i || !dp_query_file_is_same(&files[i - 1], &files[i]), is_end;
-        if (files[i].kind_id == DP_KIND_BLOCK && is_newest && !say_stuck(s, files[i].file, &is_end) && is_end &&
-            i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
-            say_stuck(s, files[i + 1].file, &is_end);
+        struct stuck newest, before = {.ms = 0};
+        if (files[i].kind_id != DP_KIND_BLOCK || (i && dp_query_file_is_same(&files[i - 1], &files[i])))
+            continue;
+        read_stuck(s, files[i].file, &newest);
+        if (newest.is_end && i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
+            read_stuck(s, files[i + 1].file, &before);
+        bool knew_more = before.ms && (!newest.ms || (is_deadlock(&before) && !is_deadlock(&newest)));
+        say_stuck(s, knew_more ? &before : &newest);
     }
     free(files);
     dp_query_paths_fini(&paths);
@@ -322,23 +430,23 @@ int dp_cli_sentences_find(struct dp_cli_sentences *s)
 {
     struct dp_query_paths paths = {.n = 0};
     int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
-    if (dp_cli_sentence_has_kind(&paths, "heap") ||
-        !(dp_cli_sentence_has_kind(&paths, "mutex") || dp_cli_sentence_has_kind(&paths, "block") ||
-          dp_cli_sentence_has_kind(&paths, "cpu") || dp_cli_sentence_has_kind(&paths, "wall"))) {
+    if (has_kind(&paths, "heap") ||
+        !(has_kind(&paths, "mutex") || has_kind(&paths, "block") || has_kind(&paths, "cpu"))) {
         status = status ? status : find_leaks(s);
         status = status ? status : find_held(s);
     } else {
-        dp_cli_sentence_note(s, "no heap profile");
+        dp_cli_sentences_looked(s, "no heap profile: too few bytes were allocated for a sample (heap_rate=)");
     }
     status = status ? status : find_locks(s, &paths);
     status = status ? status : find_stuck(s);
-    status = status ? status : find_cpu(s, &paths);
-    status = status ? status : dp_cli_wall_sentence_find(s, &paths);
+    if (has_kind(&paths, "cpu"))
+        status = status ? status : dp_cli_sentences_cpu(s);
     dp_query_paths_fini(&paths);
+    say_symbols(s);
     qsort(s->at, s->n, sizeof *s->at, by_weight);
-    struct dp_cli_sentence *to = status ? NULL : dp_cli_sentence_add(s, s->n ? "looked" : "nothing", 0);
+    struct dp_cli_sentence *to = status ? NULL : dp_cli_sentences_add(s, s->n ? "looked" : "nothing", 0);
     if (to)
-        snprintf(to->text, sizeof to->text, "%s%.600s.", s->n > 1 ? "Also looked at: " : "Nothing to say: ", s->looked);
+        snprintf(to->text, sizeof to->text, "%s%.700s.", s->n > 1 ? "Also looked at: " : "Nothing to say: ", s->looked);
     return status;
 }
 

@@ -5,10 +5,10 @@
 
 #include "tool/query/stacks.h"
 
-enum { DP_CLI_SENTENCE_BYTES = 640, DP_CLI_SENTENCES_MAX = 9 };
+enum { DP_CLI_SENTENCE_BYTES = 800, DP_CLI_SENTENCES_MAX = 10 };
 
 struct dp_cli_sentence {
-    const char *kind; /* stuck, leak, held, lock, cpu, wall, lost, leak-unknown, nothing */
+    const char *kind; /* stuck, leak, held, lock, cpu, lost, leak-unknown, symbols, nothing */
     char text[DP_CLI_SENTENCE_BYTES];
     int64_t amount; /* in bytes, or ns if is_time; -1: none */
     bool is_time;
@@ -25,7 +25,8 @@ struct dp_cli_sentences {
     struct dp_query_stacks stacks;
     struct dp_cli_sentence at[DP_CLI_SENTENCES_MAX]; /* the worst first */
     size_t n;
-    char looked[DP_CLI_SENTENCE_BYTES]; /* what was looked at and found to be in order */
+    char looked[DP_CLI_SENTENCE_BYTES];     /* what was looked at and found to be in order */
+    char no_symbols[DP_CLI_SENTENCE_BYTES]; /* of the program with most functions without a name */
 };
 
 /* Reads the profiles, and makes the sentences; at least one. 0, or DP_EXIT_FAILED after one line on stderr. */

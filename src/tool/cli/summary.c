@@ -35,18 +35,16 @@ static const char about[] =
 static void print_wrapped(char *text, size_t n_columns, int indent)
 {
     dp_query_print_clean(text);
-    for (size_t n_used = 0; *text;) {
-        size_t n = strcspn(text, " "), n_more = n_used > (size_t)indent ? 1 : 0;
-        if (n_columns && n_used + n_more + n > n_columns && n_more) {
+    for (size_t n_used = 0, n_words = 0; *text; n_words++) {
+        size_t n = strcspn(text, " ");
+        if (n_columns && n_words && n_used + 1 + n > n_columns) {
             printf("\n%*s", indent, "");
             n_used = (size_t)indent;
-            n_more = 0;
+            n_words = 0;
         }
-        printf("%s%.*s", n_more && n_used ? " " : "", (int)n, text);
-        n_used += n_more + n;
+        printf("%s%.*s", n_words ? " " : "", (int)n, text);
+        n_used += (n_words > 0) + n;
         text += n + (text[n] == ' ');
-        if (!n_used)
-            n_used = 1;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "profile/kinds.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct adding {
@@ -98,10 +99,37 @@ bool dp_model_merge_says(const struct dp_decode *d, const char *comment)
     return false;
 }
 
+static int by_begin(const void *a, const void *b)
+{
+    const struct dp_model_merge_window *x = a, *y = b;
+    return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+int64_t dp_model_merge_covered_ns(struct dp_model_merge *merge)
+{
+    int64_t covered_ns = 0, end_ns = INT64_MIN;
+    if (merge->windows.n)
+        qsort(merge->windows.at, merge->windows.n, sizeof *merge->windows.at, by_begin);
+    for (size_t i = 0; i < merge->windows.n; i++) {
+        const struct dp_model_merge_window *w = &merge->windows.at[i];
+        int64_t begin_ns = w->begin_ns > end_ns ? w->begin_ns : end_ns;
+        if (w->end_ns > begin_ns)
+            dp_model_merge_sum(&covered_ns, w->end_ns - begin_ns);
+        end_ns = w->end_ns > end_ns ? w->end_ns : end_ns;
+    }
+    return covered_ns;
+}
+
 static int add_profile(struct dp_model_merge *merge, const struct dp_decode *d, struct adding *adding,
                        struct dp_decode_error *error)
 {
     uint32_t main_before = merge->model.main_mapping;
+    struct dp_model_merge_window *window = dp_vec_push(&merge->windows);
+    if (!window)
+        return -ENOMEM;
+    *window = (struct dp_model_merge_window){d->time_ns, d->time_ns};
+    if (d->duration_ns > 0)
+        dp_model_merge_sum(&window->end_ns, d->duration_ns);
     int err = dp_model_add(&merge->model, d, add_row, adding, error);
     if (main_before)
         merge->model.main_mapping = main_before; /* the main mapping stays that of the first profile */
@@ -278,6 +306,7 @@ void dp_model_merge_fini(struct dp_model_merge *merge)
     dp_vec_fini(&merge->kept);
     dp_vec_fini(&merge->kept_values);
     dp_vec_fini(&merge->values);
+    dp_vec_fini(&merge->windows);
     dp_model_header_fini(&merge->header);
     dp_model_fini(&merge->model);
 }

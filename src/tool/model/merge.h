@@ -31,6 +31,11 @@ struct dp_model_merge_kept {
     size_t first, n; /* in kept_values */
 };
 
+/* From when to when a profile that was added is. */
+struct dp_model_merge_window {
+    int64_t begin_ns, end_ns;
+};
+
 /* Zero is an empty one. */
 struct dp_model_merge {
     struct dp_model model;
@@ -38,6 +43,7 @@ struct dp_model_merge {
     DP_VEC(int64_t) values; /* model.rows.n times model.types.n; complete after choose */
     DP_VEC(struct dp_model_merge_kept) kept;
     DP_VEC(struct dp_model_moment_value) kept_values;
+    DP_VEC(struct dp_model_merge_window) windows; /* of all profiles */
     size_t n_profiles;
 
     /* Set by the caller. */
@@ -57,6 +63,9 @@ static inline void dp_model_merge_sum(int64_t *sum, int64_t value)
         *sum = value < 0 ? INT64_MIN : INT64_MAX;
 }
 
+/* The time in which at least one of the profiles was taken: less than the sum of durations if processes ran together.
+ */
+int64_t dp_model_merge_covered_ns(struct dp_model_merge *);
 bool dp_model_merge_is_state(const struct dp_model_merge *, size_t type);
 /* Whether a profile has this comment: DP_COMMENT_ENDED, for example. */
 bool dp_model_merge_says(const struct dp_decode *, const char *comment);

@@ -110,7 +110,7 @@ static const char *says_whose(const char *path)
 {
     struct stat st;
     bool is_of_root = !stat(path, &st) && st.st_uid == 0 && !(st.st_mode & S_IWOTH);
-    return is_of_root ? "; processes that become another user, as workers of servers do, cannot write here (chmod 1777)"
+    return is_of_root ? "; workers that run as another user than root cannot write here (chmod 1777)"
                       : "";
 }
 
