@@ -236,10 +236,10 @@ DELTAPROF_API void deltaprof_say(const char *line);
 DELTAPROF_API void deltaprof_say_info(const char *line);
 
 /*
- * deltaprof_start for a library that came by LD_PRELOAD: configured by DELTAPROF_CONF only; `out` defaults to `.` and
- * `signals` to on.
+ * deltaprof_start for a library that came by LD_PRELOAD: configured by conf (NULL: nothing) and, before it, by
+ * DELTAPROF_CONF; `out` defaults to `.` and `signals` to on.
  */
-DELTAPROF_API int deltaprof_start_preloaded(void);
+DELTAPROF_API int deltaprof_start_preloaded(const char *conf);
 
 /* ---- the library's threads --------------------------------------------------------------------------------------- */
 

@@ -133,6 +133,12 @@ static void tell_sizes(unsigned allocator)
     }
 }
 
+/*
+ * Not NULL: the program is Python. Its stacks have some native frames for each function of Python, so they may be
+ * longer: a stack of 100 functions is to be whole.
+ */
+extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
+
 __attribute__((constructor)) static void init(void)
 {
     dp_real_resolve();
@@ -147,7 +153,7 @@ __attribute__((constructor)) static void init(void)
     unsigned allocator = dp_real_allocator();
     deltaprof_gate_open(&DP_GATE, allocator);
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
-    if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
+    if (preloaded(&seen) && deltaprof_start_preloaded(Py_GetVersion ? "depth=512" : NULL) == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
         dp_watch_exit();
 #ifndef __GLIBC__

@@ -180,12 +180,12 @@ pub use choice::{choose, filter, library, thread};
 #[cfg(feature = "static")]
 extern "C" {
     fn dlsym(scope: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn deltaprof_start_preloaded() -> c_int;
+    fn deltaprof_start_preloaded(conf: *const c_char) -> c_int;
 }
 
 #[cfg(feature = "static")]
 fn linked_start_preloaded() -> *mut c_void {
-    deltaprof_start_preloaded as unsafe extern "C" fn() -> c_int as *mut c_void
+    deltaprof_start_preloaded as unsafe extern "C" fn(*const c_char) -> c_int as *mut c_void
 }
 
 /// What the name, which ends with NUL, stands for among the libraries of the process.

@@ -336,9 +336,9 @@ static void warn_of_another_program(void)
         deltaprof_say(line);
 }
 
-int deltaprof_start_preloaded(void)
+int deltaprof_start_preloaded(const char *conf)
 {
-    int saved = errno, err = start_from(NULL, true);
+    int saved = errno, err = start_from(conf, true);
     if (err == 0 && dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING)
         warn_of_another_program();
     errno = saved;

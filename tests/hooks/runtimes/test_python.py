@@ -64,6 +64,26 @@ def that_every_line_has_its_allocations():
         compare(path, 'python=frames')
 
 
+def that_a_stack_of_a_hundred_functions_is_whole():
+    """Two of three are called through native code, as methods and decorators do."""
+    program = """
+import functools
+def f0(keep):
+    keep.append(bytes(10 << 20))
+for i in range(1, 100):
+    call = (f'functools.partial(f{i - 1})(keep)', f'list(map(f{i - 1}, [keep]))', f'f{i - 1}(keep)')[i % 3]
+    exec(f'def f{i}(keep): {call}')
+f99([])
+"""
+    for version, path in interpreters():
+        r = run([path, '-c', program], 'interval=0,cpu_rate=0')
+        assert r.status == 0 and not r.stderr, r.stderr
+        stacks = [[f.function for f in s.frames] for p in profiles(r) for s in p.samples if s.values['alloc_space'] >= 10 << 20]
+        assert len(stacks) == 1, (version, len(stacks))
+        functions = [name for name in stacks[0] if name[:1] == 'f' and name[1:].isdigit()]
+        assert functions == [f'f{i}' for i in range(100)] and '[truncated]' not in stacks[0], (version, functions[-1:], len(stacks[0]))
+
+
 def that_a_code_object_at_the_address_of_another_has_its_own_name():
     """Each function is gone before the next one is made, often at the same place; its call has the same position."""
     program = """
