@@ -119,6 +119,23 @@ Not leaks:
         self.run_program([load, cache], 1)
         self.assertEqual(self.names(), [])
 
+    def test_a_full_cache_that_is_only_read_is_no_leak(self):
+        """It grows for twenty ticks, and nothing else allocates. If the process goes on using CPU time, it is not idle."""
+        def busy(n_ticks):
+            for t in range(n_ticks):
+                self.file(f'a.1.{t + 1:04}.cpu.pb.gz', [(['read', 'main'], [100, 10**9])], [('samples', 'count'), ('cpu', 'nanoseconds')],
+                          time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9)
+        cache = Site(['put', 'main'], 1 << 20, lambda t: 3 if t < 20 else 0, lambda t, live: 0)
+        for seed in range(3):
+            cache.live = []
+            self.run_program([cache], seed)
+            busy(20)
+            self.assertEqual(self.leaks()['verdict'], 'leak')
+            busy(40)
+            self.assertIn(self.leaks()['verdict'], ('cannot tell', 'no leak'))
+            for t in range(40):
+                os.remove(f'{self.dir.name}/a.1.{t + 1:04}.cpu.pb.gz')
+
     def test_in_traffic_the_leak_is_found_and_nothing_else(self):
         for seed in range(5):
             self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)

@@ -104,9 +104,10 @@ static void add_activity(const struct dp_leaks_process *p, const double *work, d
 
 /*
  * Time is what the other stacks allocated, as this one cannot be compared with itself: plus its own allocations where
- * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few.
+ * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few. by_cpu:
+ * a program that uses CPU time is not idle, even if it allocates nothing.
  */
-static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, struct clock *k)
+static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, bool by_cpu, struct clock *k)
 {
     double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
     double active_ns = 0, clock_ns = 0, all_ns = 0, counted = 0, end = 0;
@@ -118,6 +119,8 @@ static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_cur
     }
     add_activity(p, own, activity);
     add_activity(p, others, activity);
+    if (by_cpu)
+        add_activity(p, p->cpu_ns, activity);
     for (size_t i = 0; i < p->n_points; i++) {
         k->n_work += activity[i] >= 0.5;
         active_ns += activity[i] * duration(p, i);
@@ -331,7 +334,7 @@ static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t 
 double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
     struct clock k;
-    clock_of(p, c, &k);
+    clock_of(p, c, false, &k);
     return p->n_points < 2 ? 0 : growth_since(c, k.warm, p->n_points - 1);
 }
 
@@ -361,8 +364,8 @@ static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, s
         fill_load(c, k, w);
 }
 
-struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
-                                              double all_growth)
+static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
+                                         double all_growth, bool by_cpu)
 {
     struct dp_leaks_evidence e = {.kind = DP_LEAKS_STEADY};
     struct clock k;
@@ -371,7 +374,7 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, 
     e.n_left = p->n_points ? c->samples[p->n_points - 1] : 0;
     if (p->n_points < DP_LEAKS_TICKS_NEEDED)
         return e;
-    clock_of(p, c, &k);
+    clock_of(p, c, by_cpu, &k);
     size_t last = p->n_points - 1, half = k.warm;
     while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
         half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
@@ -410,4 +413,15 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, 
     }
     e.kind = e.confidence >= 0.5 ? DP_LEAKS_GROWING : e.ended > 0.5 ? DP_LEAKS_FILLED : DP_LEAKS_STEADY;
     return e;
+}
+
+struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
+                                              double all_growth)
+{
+    return judge_by(p, c, all_growth, false);
+}
+
+double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, double all_growth)
+{
+    return sum(p->cpu_ns, 0, p->n_points) > 0 ? judge_by(p, c, all_growth, true).confidence : 1;
 }

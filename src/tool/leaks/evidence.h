@@ -39,6 +39,11 @@ double dp_leaks_growth(const struct dp_leaks_process *, const struct dp_leaks_cu
 /* all_growth: the sum of dp_leaks_growth over the curves of the process. */
 struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *, const struct dp_leaks_curve *,
                                               double all_growth);
+/*
+ * The confidence if the program counts as working while it uses CPU time; 1: that is not known. It is lower for a cache
+ * that is full and goes on being read without any allocation, which else looks like a leak in a program that went idle.
+ */
+double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *, const struct dp_leaks_curve *, double all_growth);
 /* How many points there are in which the process worked, or a stack of many samples, and for how long that was. */
 size_t dp_leaks_work(const struct dp_leaks_process *, const struct dp_leaks_curve *curves, size_t n_curves,
                      double *work_ns);

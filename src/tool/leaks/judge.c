@@ -4,7 +4,8 @@
  *
  * leak: a stack whose growth goes on with at least the confidence that was asked for. The same stack in several
  * processes is one leak. no leak: there was enough to see one, no stack comes near it, and each one that grew is seen
- * to have stopped. cannot tell: all else; then `needs` says what was seen and what would settle it.
+ * to have stopped. cannot tell: all else, also growth that is a leak only if a program which uses CPU time and
+ * allocates nothing was idle; then `needs` says what was seen and what would settle it.
  *
  * Enough is TICKS_WANTED ticks of work, for start-up takes the first quarter and an end is seen only in the last one,
  * and SAMPLES_WANTED samples: of 30 blocks, the last tenth of the time has none with a probability of 4 % (0.9^30).
@@ -105,7 +106,8 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
-        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && n_ticks >= TICKS_LEAST;
+        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && n_ticks >= TICKS_LEAST &&
+                       dp_leaks_confidence_by_cpu(p, curve, all_growth) >= r->least;
         if (is_leak || e.confidence >= doubt || e.is_open) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;

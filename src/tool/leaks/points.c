@@ -56,6 +56,7 @@ void dp_leaks_points_join(struct dp_leaks_series *s, struct dp_leaks_process *p)
             if (cost_of_pair(p, i, all_work) < cost_of_pair(p, best, all_work))
                 best = i;
         join(p->work, best, n, true);
+        join(p->cpu_ns, best, n, true);
         memmove(p->times_ns + best, p->times_ns + best + 1, (n - best - 1) * sizeof *p->times_ns);
         for (size_t i = p->first_curve; i < s->curves.n; i++) {
             struct dp_leaks_curve *c = &s->curves.at[i];

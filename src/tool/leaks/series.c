@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NO_STACK UINT32_MAX
 
@@ -233,6 +234,29 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     return status;
 }
 
+/* The CPU time in the cpu profile of the same tick as a heap profile, in ns; 0: there is none that can be read. */
+static double cpu_beside(const struct dp_query *v, const struct dp_query_file *heap, struct dp_query_source *source)
+{
+    struct dp_decode_sample sample = {.values = {0}};
+    struct dp_decode_error error;
+    const struct dp_decode *d = &source->decode;
+    bool was_quiet = source->is_quiet;
+    double sum_ns = 0;
+    char *path = NULL;
+    if (!heap->n_kind || asprintf(&path, "%.*s%s%s", (int)(heap->kind - heap->file), heap->file,
+                                  dp_kind_table[DP_KIND_CPU].name, heap->kind + heap->n_kind) < 0)
+        return 0;
+    source->is_quiet = true;
+    if (!access(path, R_OK) && !dp_query_read_file(v->verb, path, v->limit_bytes, source)) {
+        for (size_t i = 0; d->types.n && i < d->samples.n && !dp_decode_sample(d, i, &sample, &error); i++)
+            sum_ns += (double)sample.values.at[d->types.n - 1]; /* the second type is cpu/nanoseconds */
+    }
+    source->is_quiet = was_quiet;
+    dp_decode_sample_fini(&sample);
+    free(path);
+    return sum_ns;
+}
+
 /* The files names[0..n) of one process, the newest first. */
 static int read_process(struct dp_leaks_series *s, const struct dp_query_file *names, size_t n)
 {
@@ -270,6 +294,8 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
         }
         int err = add_profile(&r, path, d, &error);
+        if (!err && !r.is_end)
+            process->cpu_ns[r.point] += cpu_beside(v, &names[n - 1 - i], &source);
         if (err)
             status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }

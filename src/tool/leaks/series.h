@@ -11,13 +11,14 @@ struct dp_leaks_process {
     char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
-    double work[DP_QUERY_POINTS]; /* sampled blocks that all stacks allocated since the point before */
-    size_t n_ticks;               /* ticks in these points */
-    size_t first_curve;           /* of its curves, which stand beside each other */
-    bool ended;                   /* there is a file that was written at its end */
-    bool at_exit;                 /* one of them before its destructors */
-    uint32_t n_after;             /* files after that one */
-    int64_t rate;                 /* mean bytes between samples */
+    double work[DP_QUERY_POINTS];   /* sampled blocks that all stacks allocated since the point before */
+    double cpu_ns[DP_QUERY_POINTS]; /* CPU time since the point before, from the cpu profiles beside; 0: none */
+    size_t n_ticks;                 /* ticks in these points */
+    size_t first_curve;             /* of its curves, which stand beside each other */
+    bool ended;                     /* there is a file that was written at its end */
+    bool at_exit;                   /* one of them before its destructors */
+    uint32_t n_after;               /* files after that one */
+    int64_t rate;                   /* mean bytes between samples */
 };
 
 /* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */
