@@ -2,7 +2,8 @@
 /*
  * host/locks/alarm.c - finds waits that have lasted too long.
  *
- * Only mutexes and rwlocks have a holder. A thread that waits for a condition, a semaphore or a barrier may be idle,
+ * Only mutexes and rwlocks of the C library have a holder. A wait for one of another library (Rust's) is told by
+ * profiles only, after STUCK_NS. A thread that waits for a condition, a semaphore or a barrier may be idle,
  * and gives no alarm; one that waits for the end of another thread does only if that thread waits for it. Neither does
  * a wait whose thread is not blocked in the kernel: it was abandoned, or a signal handler runs on top of it; it is
  * checked again later.
@@ -53,8 +54,17 @@ static void add(struct line *l, const char *format, ...)
 /* Whether the frame only starts a program or a thread: such frames are in every stack and say nothing. */
 static bool is_start(const char *name)
 {
-    static const char *const starts[] = {"start_thread", "clone",          "__clone",   "_start",
-                                         "__libc_start", "libstdc++.so.6", "libc++.so."};
+    static const char *const starts[] = {"start_thread",
+                                         "clone",
+                                         "__clone",
+                                         "_start",
+                                         "__libc_start",
+                                         "libstdc++.so.6",
+                                         "libc++.so.",
+                                         "std::sys::backtrace::__rust_begin",
+                                         "core::ops::function::FnOnce::call_once",
+                                         "<std::sys::thread",
+                                         "std::rt::lang_start"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (!strncmp(name, starts[i], strlen(starts[i])))
             return true;
@@ -227,13 +237,30 @@ static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int6
 {
     bool is_join = wait->kind == DELTAPROF_LOCK_JOIN;
     *n = 0;
-    if ((!is_join && !dp_waits_is_for_holder(wait)) || waited_ns < NEVER_WAKES_NS)
+    if ((!is_join && !dp_waits_is_for_lock(wait)) || waited_ns < NEVER_WAKES_NS)
         return 0;
     if ((*n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX)))
         return 3;
     if (is_join || !dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
         return 0;
     return dp_waits_holder(wait).ended ? 2 : waited_ns >= STUCK_NS;
+}
+
+/* The next longest wait for a lock whose holder is not known: of two that wait for each other, both are to be seen. */
+static void add_other(struct line *l, const struct dp_waits *w, const struct dp_waiting *worst)
+{
+    const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX];
+    size_t n;
+    for (size_t i = 0; i < w->all.n && worst->kind == DELTAPROF_LOCK_FUTEX; i++) {
+        const struct dp_waiting *other = &w->all.at[i];
+        if (other == worst || other->kind != DELTAPROF_LOCK_FUTEX ||
+            !badness(w, other, l->now_ns - other->begin_ns, members, &n))
+            continue;
+        add(l, "; ");
+        l->end = sizeof l->text - 100;
+        add_wait(l, other, dp_waits_holder(other));
+        return;
+    }
 }
 
 bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
@@ -257,8 +284,10 @@ bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
         *waited_ns = l.now_ns - worst->begin_ns;
         if (badness(&w, worst, *waited_ns, members, &n) == 3)
             add_deadlock(&l, members, n);
-        else
+        else {
             add_stuck(&l, &w, worst);
+            add_other(&l, &w, worst);
+        }
         dp_text_format(text, n_bytes, "%s", l.text);
         dp_waits_names_end(&l.names);
     }

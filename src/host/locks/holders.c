@@ -71,6 +71,15 @@ bool dp_waits_is_for_holder(const struct dp_waiting *wait)
                           wait->kind == DELTAPROF_LOCK_WRITE);
 }
 
+bool dp_waits_is_for_lock(const struct dp_waiting *wait)
+{
+    bool shown;
+    if (wait->kind != DELTAPROF_LOCK_FUTEX || !wait->lock)
+        return dp_waits_is_for_holder(wait);
+    unsigned lock = dp_futex_lock_of(DP_KIND_BLOCK, dp_table_record(DP_KIND_BLOCK, wait->record), &shown);
+    return lock == DP_LOCK_MUTEX || lock == DP_LOCK_RWLOCK;
+}
+
 /* Copies a lock. False: there is no such memory. */
 static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
 {

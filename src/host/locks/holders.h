@@ -25,6 +25,9 @@ const struct dp_waiting *dp_waits_of(const struct dp_waits *, int32_t tid);
 /* Whether the lock has a holder: a mutex, or a rwlock. */
 bool dp_waits_is_for_holder(const struct dp_waiting *);
 
+/* The same, or a mutex or a rwlock of another library, which is known by its functions' names and not its holder. */
+bool dp_waits_is_for_lock(const struct dp_waiting *);
+
 struct dp_holder {
     int32_t tid;        /* the thread that holds the lock, or whose end a join waits for; 0: not known */
     bool ended;         /* that thread does not exist any more */

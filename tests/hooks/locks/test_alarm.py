@@ -92,6 +92,24 @@ def that_threads_that_never_wake_are_the_first_sentence_of_the_summary():
         assert kind == 'stuck' and words in said, (how, kind, said)
 
 
+def that_a_long_wait_for_a_lock_of_another_library_is_told_with_the_other_one():
+    out = new_directory()
+    with open(out + '.names', 'w') as names:
+        names.write('waits_in_other_lock mutex\n')
+    with subprocess.Popen([victim('alarm'), 'futexes'], env=environment(f'interval=1s,block_rate=1ns,lock_names={out}.names', out),
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        try:
+            wait_until(lambda: reader.files(out, 'block'))
+
+            def first():
+                answer = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'summary', '--json', out], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+                return next((s['text'] for s in json.loads(answer)['sentences'] if s['kind'] == 'stuck'), None)
+            text = wait_until(first)
+        finally:
+            p.kill()
+    assert len(re.findall(r'thread \d+ \(victim_alarm\) waits \d+\.\d+ s for mutex 0x\w+ in waits_in_other_lock', text)) == 2, text
+
+
 def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
     for how in 'idle', 'abandoned', 'readers', 'writer', 'chain', 'released', 'shared', 'shared_rwlock', 'foreign':
         kind, said = first_sentence(how)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_alarm.c - its threads wait until the standard input ends. Each case sets up its threads and then adds one that
- * waits for a mutex that main holds:
+ * waits for a mutex that main holds (not in the case futexes):
  *
  *     victim_alarm circle      three threads, each for the mutex of the next one
  *     victim_alarm inherits    the same, of mutexes that inherit priority
@@ -16,6 +16,7 @@
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm joins       a thread waits for a mutex of a thread that waits for its end
  *     victim_alarm joins_only  three threads wait for each other's end
+ *     victim_alarm futexes     two threads wait for a lock of another library than libc
  *     victim_alarm itself      a thread locks the mutex that it holds
  *     victim_alarm readers     a thread waits to write while two threads read
  *     victim_alarm writer      a thread waits to read while another one writes
@@ -27,11 +28,13 @@
  */
 #include "../../support/locks.h"
 
+#include <linux/futex.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER,
                        locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
@@ -251,6 +254,15 @@ __attribute__((noinline)) void *reads_and_writes(void *arg)
     return NULL;
 }
 
+__attribute__((noinline)) void *waits_in_other_lock(void *arg)
+{
+    static int words[2];
+    pthread_barrier_wait(&ready);
+    for (;;)
+        syscall(SYS_futex, &words[(long)arg], FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return NULL;
+}
+
 static pthread_t joined[3];
 
 __attribute__((noinline)) void *joins_with_lock(void *unused)
@@ -373,6 +385,8 @@ int main(int argc, char **argv)
         start_all(1, (void *(*[])(void *)){locks_again});
     else if (!strcmp(how, "joins"))
         start_all(2, (void *(*[])(void *)){waits_for_ended, joins_with_lock});
+    else if (!strcmp(how, "futexes"))
+        start_all(2, (void *(*[])(void *)){waits_in_other_lock, waits_in_other_lock});
     else if (!strcmp(how, "joins_only"))
         start_all(3, (void *(*[])(void *)){joins_next, joins_next, joins_next});
     else if (!strcmp(how, "behind")) {
@@ -393,7 +407,8 @@ int main(int argc, char **argv)
         pthread_join(start(ends_with_lock, 0), NULL);
         start_all(1, (void *(*[])(void *)){waits_for_ended});
     }
-    start(waits_for_main, 0);
+    if (strcmp(how, "futexes"))
+        start(waits_for_main, 0);
     if (!strcmp(how, "released"))
         releases_while_one_waits();
     if (!strcmp(how, "left")) {
