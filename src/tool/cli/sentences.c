@@ -140,7 +140,7 @@ static int find_leaks(struct dp_cli_sentences *s)
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
     if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_cli_sentences_add(s, "leak", 3))) {
-        snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s%s.", leaks.worst, bytes,
+        snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s, unless it is data to keep%s.", leaks.worst, bytes,
                  leaks.worst_per_hour > 0 ? ", +" : "", leaks.worst_per_hour > 0 ? per_hour : "",
                  leaks.worst_per_hour > 0 ? " an hour" : "", more);
         to->amount = leaks.bytes;
