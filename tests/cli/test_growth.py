@@ -112,7 +112,7 @@ class Check(Case):
             self.run_it('check', '--max-growth', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z')
         self.run_it('check', old, old, status=2)
-        for arguments in (['--max', '100M'], ['--max', '100x', old], ['--max', '1%', old], ['--max', '=1M', old], ['--max', 'nope=1M', old],
+        for arguments in (['--max', '100M'], ['--max', '100x', old], ['--max', '1%', old], ['--max', '=1M', old], ['--max', 'cpu=0.2', old], ['--max', 'delay=5M', old], ['--max', 'inuse_space=5s', old], ['--max', 'nope=1M', old],
                           ['--max', '1M', old, old, old], ['--max-growth', 'leaks=1%', old, old]):
             self.run_it('check', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z', arguments)
@@ -158,6 +158,12 @@ class Check(Case):
         both = json.loads(self.run_it('check', '--json', '--max-growth', '1%', '--max', '8k', directory, directory))
         self.assertEqual((both['status'], both['budgets'][0]['growth_percent']), (0, 0))
         self.assertEqual(json.loads(self.run_it('check', '--json', '--max', '1ms', '--max', 'nope=1', directory, status=2))['status'], 2)
+
+    def test_cores_are_of_the_time_and_not_of_its_sum_over_processes(self):
+        for pid in 7, 8, 9:
+            self.file(f'c/server.{pid}.0001.cpu.pb.gz', [(['f', 'main'], [100, 10**10 // 2])], [('samples', 'count'), ('cpu', 'nanoseconds')],
+                      time_ns=10**18, duration_ns=10**10)
+        self.assertIn(b'cores: 1.5, at most 1: over budget', self.run_it('check', '--max', 'cores=1', self.dir.name + '/c', status=1))
 
     def test_a_leak_breaks_a_budget_for_leaks(self):
         for i in range(1, 41):

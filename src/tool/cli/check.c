@@ -281,7 +281,7 @@ static int check_cores(const struct check *c, const struct budget *b, struct res
     struct dp_query v;
     set_options(&v, c, &(struct budget){.type = "cpu"});
     int status = dp_query_read(&v, &c->paths[c->n_paths - 1], 1);
-    double lasted = (double)v.merge.header.duration_ns;
+    double lasted = (double)dp_model_merge_covered_ns(&v.merge);
     if (!status && (v.merge.model.rows.n == 0 || lasted <= 0))
         status = refuse_nothing(&v, lasted > 0 ? "the profile has no sample" : "the profile covers no time");
     if (!status) {
@@ -385,8 +385,12 @@ static int take_most(struct check *c, const char *text)
     if (!b)
         return refuse_budget("--max", text, "one of up to 16 budgets [TYPE=]SIZE|TIME");
     double number = strtod(value, &end);
+    bool is_time = !strcmp(b->type, "delay") || !strcmp(b->type, "cpu") || !strcmp(b->type, "wall");
     for (size_t i = 0; i < sizeof units / sizeof *units && end != value && number >= 0 && isfinite(number); i++)
         if (!strcmp(end, units[i].name)) {
+            if (*b->type && number > 0 && is_time != !strcmp(units[i].type, "delay"))
+                return refuse_budget("--max", text,
+                                     is_time ? "a time with its unit (ns us ms s m h)" : "a size or a number");
             b->limit = number * units[i].factor;
             if (!*b->type)
                 strcpy(b->type, units[i].type);
