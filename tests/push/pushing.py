@@ -16,7 +16,7 @@ from receiver import sums
 
 EXAMPLE = sys.argv.pop(1) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else None
 LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
-KINDS = {'heap': HEAP, 'mutex': LOCK, 'block': LOCK, 'chain': LOCK, 'events': LOCK}
+KINDS = {'cpu': [('samples', 'count'), ('cpu', 'nanoseconds')], 'heap': HEAP, 'mutex': LOCK, 'block': LOCK, 'chain': LOCK, 'events': LOCK}
 NAMES = {'heap': 'memory', 'mutex': 'mutex', 'block': 'block', 'chain': 'chain'}
 
 

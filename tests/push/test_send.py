@@ -29,6 +29,22 @@ class Send(Pushing):
                 self.assertEqual(self.push(receiver.url(protocol)), '')
                 self.assertEqual(receiver.n_requests, n, 'a file was sent again')
 
+    def test_parca_gets_a_series_for_each_kind_of_lock(self):
+        rows = [(['work', 'main'], [1, 5], {'lock': 'mutex'}), (['idle', 'main'], [2, 700], {'lock': 'cond'}),
+                (['put', 'main'], [3, 9], {'lock': 'mutex'}), (['plain', 'main'], [4, 11])]
+        self.write(1, 'block', rows)
+        self.write(2, 'cpu', [(['work', 'main'], [1, 1])])
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('parca')), '')
+            self.assert_arrived(receiver, ['block'])
+            series = {t.labels.get('lock'): sum(s.values['delay'] for s in t.profile.samples) for t in receiver.taken if t.kind == 'block'}
+            self.assertEqual(series, {None: 11, 'cond': 700, 'mutex': 14})
+            self.assertEqual([t.labels.get('lock') for t in receiver.taken if t.kind != 'block'], [None])
+        with Receiver() as receiver:
+            self.write(3, 'block', rows)
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assertEqual([t.labels.get('lock') for t in receiver.taken if t.kind == 'block'], [None] * 2)
+
     def test_otlp_has_the_sums_and_the_process(self):
         for seq in 1, 2:
             for kind in 'heap', 'block':

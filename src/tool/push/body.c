@@ -56,6 +56,18 @@ static bool is_label(const struct dp_push_tags *tags, size_t i)
     return is;
 }
 
+/* Whether a tag becomes the label of this name. */
+static bool has_label(const struct dp_push_tags *tags, const char *wanted)
+{
+    bool found = false;
+    for (size_t i = 0; i < tags->n && !found; i++) {
+        char name[NAME_BYTES];
+        dp_push_tags_label(name, sizeof name, tags->at[i].key);
+        found = !strcmp(name, wanted) && is_label(tags, i);
+    }
+    return found;
+}
+
 static int put_labels(struct dp_push_bytes *to, const struct dp_push_origin *origin, label_fn fn)
 {
     int err = fn(to, "__name__", dp_kind_table[origin->kind].receivers_name);
@@ -128,11 +140,13 @@ static int put_base64(struct dp_push_bytes *to, const uint8_t *bytes, size_t n_b
     return 0;
 }
 
-static int make_parca(struct dp_push_body *body, const struct dp_push_origin *origin)
+static int make_parca(struct dp_push_body *body, const struct dp_push_part *part, const struct dp_push_origin *origin)
 {
     struct dp_push_bytes *to = &body->bytes;
     int err = put_text(to, "{\"series\":[{\"labels\":{\"labels\":[");
     err = err ? err : put_labels(to, origin, json_label);
+    if (!err && part->lock && !has_label(origin->tags, "lock"))
+        err = json_label(to, "lock", part->lock);
     err = err ? err : put_text(to, "]},\"samples\":[{\"rawProfile\":\"");
     err = err ? err : put_base64(to, body->profile.at, body->profile.n);
     err = err ? err : put_text(to, "\"}]}],\"normalized\":false}");
@@ -177,7 +191,7 @@ int dp_push_body_make(struct dp_push_body *body, const struct dp_push_target *ta
     case DP_PUSH_PYROSCOPE:
         return make_pyroscope(body, origin);
     case DP_PUSH_PARCA:
-        return make_parca(body, origin);
+        return make_parca(body, &p->parts.at[part], origin);
     default:
         body->type = "application/octet-stream";
         return append_bytes(&body->bytes, body->profile.at, body->profile.n);

@@ -2,15 +2,17 @@
 /*
  * tool/push/unit_profile.c - reads the files of a unit into one model, and divides it into parts.
  *
- * A part has all rows and types, with two exceptions. Parca takes a profile with a duration as a delta, so a heap
- * profile becomes two parts, allocations and in-use values. A profile with more rows or bytes than the receiver takes
- * is cut by rows. Sums over the parts equal those of the files.
+ * A part has all rows and types, with three exceptions. Parca takes a profile with a duration as a delta, so a heap
+ * profile becomes two parts, allocations and in-use values. Parca drops the labels of samples, so a lock profile
+ * becomes one part for each kind of lock: else nobody could leave out the idle waits for conditions. A profile with
+ * more rows or bytes than the receiver takes is cut by rows. Sums over the parts equal those of the files.
  */
 #include "tool/push/unit_profile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -155,6 +157,51 @@ static int add_rows(struct dp_push_profile *p)
     return 0;
 }
 
+/* The row's kind of lock; NULL: it has none. */
+static const char *lock_of(const struct dp_model *m, uint32_t row)
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
+        const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
+        if (label->str && !strcmp(dp_model_text(m, label->key), "lock"))
+            return dp_model_text(m, label->str);
+    }
+    return NULL;
+}
+
+static int compare_locks(const char *x, const char *y)
+{
+    return x && y ? strcmp(x, y) : !!x - !!y;
+}
+
+/* Rows without a lock first; rows of one kind stay in their order. */
+static int by_lock(const void *a, const void *b, void *model)
+{
+    const uint32_t *x = a, *y = b;
+    int order = compare_locks(lock_of(model, *x), lock_of(model, *y));
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* Adds a part for each kind of lock, of which no row may have any. */
+static int add_part_by_lock(struct dp_push_profile *p, struct dp_push_part all)
+{
+    const struct dp_model *m = &p->merge.model;
+    int err = 0;
+    qsort_r(p->rows.at, p->rows.n, sizeof *p->rows.at, by_lock, &p->merge.model);
+    for (uint32_t first = 0, end; first < all.n_rows && !err; first = end) {
+        const char *lock = lock_of(m, p->rows.at[first]);
+        for (end = first + 1; end < all.n_rows && !compare_locks(lock, lock_of(m, p->rows.at[end]));)
+            end++;
+        struct dp_push_part part = all;
+        part.first_row = first;
+        part.n_rows = end - first;
+        part.lock = lock;
+        if (lock || part.n_rows < all.n_rows)
+            dp_vec_clear(&p->file); /* is not sent as it is */
+        err = add_part(p, part);
+    }
+    return err;
+}
+
 static int add_parts(struct dp_push_profile *p, bool apart)
 {
     uint32_t n_types = (uint32_t)p->merge.model.types.n, n_flows = 0;
@@ -165,8 +212,10 @@ static int add_parts(struct dp_push_profile *p, bool apart)
     struct dp_push_part all = {.n_rows = (uint32_t)p->rows.n, .n_types = n_types};
     if (err || !all.n_rows)
         return err;
-    if (!apart || !n_flows || n_flows == n_types)
+    if (!apart)
         return add_part(p, all);
+    if (!n_flows || n_flows == n_types)
+        return add_part_by_lock(p, all);
     struct dp_push_part flows = all, states = all;
     flows.n_types = states.first_type = n_flows;
     states.n_types = n_types - n_flows;

@@ -15,7 +15,8 @@
 struct dp_push_part {
     uint32_t first_row, n_rows; /* in profile->rows */
     uint32_t first_type, n_types;
-    bool is_state; /* in-use values, which are sent apart: values at the end of the window */
+    bool is_state;    /* in-use values, which are sent apart: values at the end of the window */
+    const char *lock; /* the kind of lock that all its rows wait for, which becomes a label of the series; NULL: none */
 };
 
 /* Zero is an empty one; it can be read into again. */
