@@ -53,7 +53,7 @@ TOOL = {
     'rss': ['base', 'config', 'pprof', 'profile', 'model', 'query'],
     'pgo': ['base', 'pprof', 'profile', 'model', 'query'],
     'formats': ['base', 'pprof', 'profile', 'model', 'query'],
-    'push': ['base', 'pprof', 'profile', 'model', 'formats'],
+    'push': ['base', 'pprof', 'profile', 'model', 'query', 'formats'],
     'recover': ['base', 'pprof', 'profile', 'query'],
     'run': ['base', 'binary', 'config', 'query'],
     'serve': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],

@@ -3,6 +3,7 @@
 
     test_send.py DELTAPROF EXAMPLE
 """
+import collections
 import os
 import signal
 import subprocess
@@ -44,6 +45,23 @@ class Send(Pushing):
             self.write(3, 'block', rows)
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
             self.assertEqual([t.labels.get('lock') for t in receiver.taken if t.kind == 'block'], [None] * 2)
+
+    def test_wrappers_are_folded_on_request(self):
+        rows = [(['zmalloc', 'sds', 'main'], [1, 10, 1, 10]), (['zmalloc', 'dict', 'main'], [1, 20, 1, 20], {'k': 'v'}), (['my_alloc', 'list', 'main'], [1, 40, 1, 40]),
+                ([('operator new', 'grow'), 'main'], [1, 80, 1, 80]), (['zmalloc'], [1, 160, 1, 160])]
+        plain = {'zmalloc': 190, 'my_alloc': 40, 'operator new': 80}
+        folded = {'sds': 10, 'dict': 20, 'my_alloc': 40, 'operator new': 80, 'zmalloc': 160}
+        for protocol in 'pyroscope', 'otlp':
+            for more, expected in ([], plain), (['--fold'], folded), (['--fold=^my_'], {'list' if k == 'my_alloc' else k: v for k, v in folded.items()}):
+                path = self.write(1, rows=rows)
+                with Receiver() as receiver:
+                    self.assertEqual(self.push(receiver.url(protocol), *more), '')
+                    leaves = collections.Counter()
+                    for s in (s for taken in receiver.taken for s in taken.profile.samples):
+                        leaves[s.names[0]] += s.values.get('alloc_space', 0)
+                    self.assertEqual(dict(leaves), expected, (protocol, more))
+                os.remove(path)
+        self.assertIn('--fold=(: ', self.push('pprof+http://127.0.0.1:1', '--fold=(', status=2))
 
     def test_otlp_has_the_sums_and_the_process(self):
         for seq in 1, 2:

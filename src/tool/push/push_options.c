@@ -28,6 +28,8 @@ static const char help[] =
     "  --service NAME   the name of the service; default: OTEL_SERVICE_NAME, else the program's name\n"
     "  --tag KEY=VALUE  adds a tag to the profiles; OTEL_RESOURCE_ATTRIBUTES has more. KEY= without a value removes\n"
     "                   one of the tags host, pid, program. For Pyroscope and Parca KEY needs letters of ASCII\n"
+    "  --fold[=REGEX]   leaves functions that only pass an allocation or a lock on out of the leaf ends of stacks, as\n"
+    "                   top does; with =REGEX (POSIX extended) also functions that match\n"
     "  --token FILE     the first line of FILE is a bearer token, or USER:PASSWORD; default: the file that\n"
     "                   DELTAPROF_PUSH_TOKEN names\n"
     "  --header FILE    each line of FILE is a header `Name: value` of every request, such as X-Scope-OrgID: 1;\n"
@@ -44,24 +46,17 @@ static const char help[] =
     "\n"
     "Exit status: 0 if all profiles were accepted; 1 if one was not; 2 for wrong usage.\n";
 
-enum { TO = 1, SERVICE, TAG, TOKEN, HEADER, CA, ONCE, WAIT, TIMEOUT, REPEAT, LOG, STATUS, BESIDE, HELP };
+enum { TO = 1, SERVICE, TAG, FOLD, TOKEN, HEADER, CA, ONCE, WAIT, TIMEOUT, REPEAT, LOG, STATUS, BESIDE, HELP };
 
 static const struct option words[] = {
-    {"to", required_argument, NULL, TO},
-    {"service", required_argument, NULL, SERVICE},
-    {"tag", required_argument, NULL, TAG},
-    {"token", required_argument, NULL, TOKEN},
-    {"header", required_argument, NULL, HEADER},
-    {"ca", required_argument, NULL, CA},
-    {"once", no_argument, NULL, ONCE},
-    {"wait", required_argument, NULL, WAIT},
-    {"timeout", required_argument, NULL, TIMEOUT},
-    {"repeat", no_argument, NULL, REPEAT},
-    {"log", required_argument, NULL, LOG},
-    {"status", no_argument, NULL, STATUS},
-    {"beside", required_argument, NULL, BESIDE},
-    {"help", no_argument, NULL, HELP},
-    {0},
+    {"to", required_argument, NULL, TO},       {"service", required_argument, NULL, SERVICE},
+    {"tag", required_argument, NULL, TAG},     {"fold", optional_argument, NULL, FOLD},
+    {"token", required_argument, NULL, TOKEN}, {"header", required_argument, NULL, HEADER},
+    {"ca", required_argument, NULL, CA},       {"once", no_argument, NULL, ONCE},
+    {"wait", required_argument, NULL, WAIT},   {"timeout", required_argument, NULL, TIMEOUT},
+    {"repeat", no_argument, NULL, REPEAT},     {"log", required_argument, NULL, LOG},
+    {"status", no_argument, NULL, STATUS},     {"beside", required_argument, NULL, BESIDE},
+    {"help", no_argument, NULL, HELP},         {0},
 };
 
 static int refuse(const char *what, const char *why)
@@ -99,6 +94,15 @@ static int set_tag(struct dp_push_tags *tags, const char *text, const char **wit
     return err ? 2 : 0;
 }
 
+static int set_fold(struct dp_push_fold *fold, const char *regex)
+{
+    char why[200];
+    if (dp_push_fold_set(fold, regex, why, sizeof why))
+        return 0;
+    dp_push_say("--fold=%s: %s", regex, why);
+    return 2;
+}
+
 /* The option that getopt_long does not accept; `word` is the argument that it read last. */
 static int refuse_option(int option, const char *word)
 {
@@ -126,6 +130,8 @@ static int read_one(struct dp_push_options *o, int option, const char *word, str
         return 0;
     case TAG:
         return set_tag(&o->tags, optarg, &later->tag_without_label);
+    case FOLD:
+        return set_fold(&o->fold, optarg);
     case TOKEN:
         o->token_file = optarg;
         return 0;

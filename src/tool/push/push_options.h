@@ -2,6 +2,7 @@
 /* tool/push/push_options.h - the command line of `deltaprof push`. */
 #pragma once
 
+#include "tool/push/fold.h"
 #include "tool/push/tags.h"
 #include "tool/push/target.h"
 
@@ -12,6 +13,7 @@ struct dp_push_options {
     size_t n_dirs;
     struct dp_push_target target;
     struct dp_push_tags tags;
+    struct dp_push_fold fold;
     const char *token_file, *header_file, *ca_file, *log_file; /* NULL: none */
     int64_t timeout_ns;                                        /* of one request */
     int64_t wait_ns; /* how long to try again at the end; INT64_MAX: for ever */

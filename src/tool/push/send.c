@@ -262,6 +262,7 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
     struct dp_decode_error error = {""};
     struct dp_push_tags tags;
     struct dp_push_origin origin = {&tags, files[0]->kind};
+    s->profile.fold = &s->options->fold;
     int err = dp_push_profile_read(&s->profile, q, files, n_files, &s->options->target, &error);
     if (err)
         return give_up(s, q, files, n_files, err, error.line);

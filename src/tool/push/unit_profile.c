@@ -292,6 +292,8 @@ int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *
         dp_vec_clear(&p->file);
     if (!err)
         err = dp_model_merge_choose(&p->merge);
+    if (!err && p->fold && dp_push_fold_rows(p->fold, &p->merge.model))
+        dp_vec_clear(&p->file); /* is not sent as it is */
     if (!err && (target->protocol == DP_PUSH_PARCA || target->protocol == DP_PUSH_PYROSCOPE))
         add_period_type(p);
     return err ? err : add_parts(p, target->protocol == DP_PUSH_PARCA);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "tool/model/merge.h"
+#include "tool/push/fold.h"
 #include "tool/push/queue.h"
 #include "tool/push/target.h"
 
@@ -21,6 +22,7 @@ struct dp_push_part {
 
 /* Zero is an empty one; it can be read into again. */
 struct dp_push_profile {
+    const struct dp_push_fold *fold; /* the caller's; NULL: nothing */
     struct dp_push_limits limits;
     struct dp_model_merge merge;
     DP_VEC(uint32_t) rows; /* of the model, with a value that is not 0 */
