@@ -247,6 +247,17 @@ class Send(Pushing):
             newest = {k: v for k, v in sums([max(profiles, key=lambda p: p.time_ns)]).items() if k[0].startswith('inuse')}
             self.assertEqual(newest, {k: v for k, v in sums([self.files('heap')[-1]]).items() if k[0].startswith('inuse')})
 
+    def test_joined_files_keep_their_peak(self):
+        t = time.time_ns() - 600 * 10**9
+        for seq in range(1, 11):
+            in_use = 9000 if seq == 4 else 10 * seq
+            self.write(seq, time_ns=t + seq * 10**9, rows=[(['import' if seq == 4 else 'serve', 'main'], [1, 10, 1, in_use])], comment='#ended' if seq == 10 else None)
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assertEqual(receiver.n_requests, 1)
+            [sample] = [s for s in receiver.taken[0].profile.samples if s.values['inuse_space']]
+            self.assertEqual((sample.names[0], sample.values['inuse_space']), ('import', 9000))
+
     def test_files_are_sent_as_they_appear_until_it_is_told_to_end(self):
         with Receiver() as receiver:
             pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.PIPE, text=True,

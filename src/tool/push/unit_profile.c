@@ -9,6 +9,8 @@
  */
 #include "tool/push/unit_profile.h"
 
+#include "profile/kinds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -237,9 +239,28 @@ static void add_period_type(struct dp_push_profile *p)
     dp_vec_clear(&p->file); /* is not sent as it is */
 }
 
+/* The sum of inuse_space; 0 if there is no such type. */
+static int sum_in_use(const struct dp_decode *d, int64_t *sum, struct dp_decode_error *error)
+{
+    struct dp_decode_sample sample = {.values = {0}};
+    size_t type = 0, n;
+    int err = 0;
+    *sum = 0;
+    for (; type < d->types.n; type++) {
+        const char *text = dp_decode_text(d, d->types.at[type].type, &n);
+        if (n == strlen("inuse_space") && !memcmp(text, "inuse_space", n))
+            break;
+    }
+    for (size_t i = 0; i < d->samples.n && type < d->types.n && !err; i++)
+        if (!(err = dp_decode_sample(d, i, &sample, error)))
+            dp_model_merge_sum(sum, sample.values.at[type]);
+    dp_decode_sample_fini(&sample);
+    return err;
+}
+
 /*
- * Which file's in-use values count: those of the newest, or if the process's destructors ran before it, those of the
- * file from before them.
+ * Which file's in-use values count: those of the peak, the newest one of equal ones. So a peak is seen also if its
+ * files were joined, and the memory after the process's destructors does not stand for all of its life.
  */
 static int choose_state(struct dp_push_profile *p, const struct dp_push_queue *q,
                         const struct dp_push_file *const *files, size_t n_files, size_t *chosen,
@@ -247,17 +268,16 @@ static int choose_state(struct dp_push_profile *p, const struct dp_push_queue *q
 {
     struct dp_decode_input input = {{0}};
     struct dp_decode decode = {0};
+    int64_t most = 0, sum;
     int err = 0;
     *chosen = n_files - 1;
-    for (size_t i = n_files; i-- > 0 && n_files > 1 && !err;) {
+    for (size_t i = n_files; i-- > 0 && n_files > 1 && files[0]->kind == DP_KIND_HEAP && !err;) {
         err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
-        bool is_exit = !err && dp_model_merge_says(&decode, DP_COMMENT_EXIT);
-        if (is_exit)
+        err = err ? err : sum_in_use(&decode, &sum, error);
+        if (!err && sum > most) {
+            most = sum;
             *chosen = i;
-        if (is_exit || (i + 1 == n_files && !dp_model_merge_says(&decode, DP_COMMENT_ENDED)))
-            break;
-        if (i + 1 == n_files)
-            *chosen = i - 1;
+        }
     }
     dp_decode_fini(&decode);
     dp_decode_input_fini(&input);
