@@ -140,6 +140,21 @@ class Summary(Case):
         self.file('b/server.7.0001.mutex.pb.gz', [(['[hand-over]'], [9, 60_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
         self.assertEqual([s['kind'] for s in self.sentences(self.dir.name + '/b')], ['nothing'])
 
+    def test_what_holds_the_interpreters_lock_is_said_so(self):
+        rows = [(['parse@/home/me/app.py', '<module>@/home/me/app.py'], [3, 400_000_000], {'lock': 'gil'})]
+        self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)
+        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'], 'parse made other threads wait 400ms for the GIL of Python, in 10s of profiles.')
+
+    def test_code_of_an_interpreter_is_not_the_users(self):
+        library = ['_PyBytes_FromSize', 'load', 'loads@/usr/lib/python3.11/multiprocessing/connection.py', 'run@/usr/lib/python3.11/threading.py', '_PyEval_EvalFrame']
+        for i in range(1, 41):
+            self.file(f'd/python3.7.{i:04}.heap.pb.gz', [(library, [100, 10 << 20, 100 * i, i << 20])], time_ns=10**18 + 10 * i * 10**9, duration_ns=10**10,
+                      program='/usr/bin/python3.11')
+        self.file('d/python3.7.0040.cpu.pb.gz', [(library, [100, 10**10])], CPU, time_ns=10**18 + 400 * 10**9, duration_ns=10**10, program='/usr/bin/python3.11')
+        leak, cpu = [s['text'] for s in self.sentences(self.dir.name + '/d')][:2]
+        self.assertIn('Leak: loads, 40MB', leak)
+        self.assertEqual(cpu, 'CPU: 1 cores on average in 10s, 100% in libraries alone.')
+
     def cpu(self, name, rows, n=1, seconds=10):
         """The CPU sentence of n processes that run at the same time, of rows (stack, percent of a core)."""
         for pid in range(n):

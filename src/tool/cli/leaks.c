@@ -79,7 +79,7 @@ static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks 
     to->worst_per_hour = (int64_t)worst->bytes_per_hour;
     if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
         return;
-    size_t from = worst->n_own < v->stack.n ? worst->n_own : 0;
+    size_t from = worst->n_own < v->stack.n ? worst->n_own : dp_leaks_shown_frame(v);
     dp_cli_place_text(to->worst, sizeof to->worst, v, from);
     to->stack = dp_query_stacks_add(stacks, v, from);
 }

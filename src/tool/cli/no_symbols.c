@@ -75,6 +75,11 @@ bool dp_cli_heading_no_symbols(const struct dp_query *v, char *text, size_t n_by
         return true;
     }
     find_package(path, package);
+    if (!*package && !(urls && *urls)) {
+        snprintf(text, n_bytes, "No symbols: %.200s has none; link it without -s and strip, or set DEBUGINFOD_URLS",
+                 slash + 1);
+        return true;
+    }
     snprintf(text, n_bytes, "No symbols: %.200s has none; install %s%s%s", slash + 1,
              *package ? package : "its debug symbols", *package ? "-dbgsym" : "",
              urls && *urls ? " (the servers in DEBUGINFOD_URLS do not have them)"

@@ -24,7 +24,7 @@ int dp_cli_functions_count(struct dp_cli_functions *f, struct dp_query *v, int s
             return shown;
         if (!shown || !v->stack.n)
             continue;
-        size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
+        size_t at = dp_leaks_shown_frame(v);
         const char *name = dp_query_naming_frames_text(&v->frames, frame_at(v, at)->name);
         uint32_t number = dp_strings_add(&f->names, name, strlen(name));
         if (number == DP_STRINGS_NONE)
@@ -124,7 +124,7 @@ bool dp_cli_place_of_row(struct dp_cli_place *place, struct dp_query_stacks *sta
 {
     if (dp_query_row(v, row) < 0 || !v->stack.n)
         return false;
-    size_t own = dp_leaks_own_frame(v), at = own < v->stack.n ? own : 0;
+    size_t at = dp_leaks_shown_frame(v);
     dp_cli_place_text(place->name, sizeof place->name, v, at);
     place->stack = dp_query_stacks_add(stacks, v, at);
     return place->stack != DP_STRINGS_NONE;

@@ -251,7 +251,8 @@ static int find_held(struct dp_cli_sentences *s)
     if (!status) {
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
-        dp_cli_sentences_looked(s, "at most %s in use, %s", most, when);
+        if (peak.moments.bytes > 0)
+            dp_cli_sentences_looked(s, "at most %s in use, %s", most, when);
     }
     for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
         struct dp_cli_sentence *to = i == 1 ? dp_cli_sentences_add(s, "lost", 0.2) : NULL;
@@ -272,7 +273,7 @@ static int find_held(struct dp_cli_sentences *s)
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 static void say_lock(struct dp_cli_sentences *s, const struct dp_cli_function *worst, double share,
-                     const struct dp_cli_place *place, const char *duration)
+                     const struct dp_cli_place *place, bool is_gil, const char *duration)
 {
     struct dp_cli_sentence *to = dp_cli_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
     char delay[32];
@@ -287,8 +288,8 @@ static void say_lock(struct dp_cli_sentences *s, const struct dp_cli_function *w
         snprintf(to->text, sizeof to->text,
                  "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
     else
-        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
-                 place->name, delay, duration);
+        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s, in %s of profiles.", place->name,
+                 delay, is_gil ? "the GIL of Python" : "its lock", duration);
     to->amount = worst->value;
     to->is_time = true;
     to->stack = place->stack;
@@ -330,7 +331,10 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
     const struct dp_cli_function *worst = status ? NULL : worst_holder(&f, (double)lasted_ns);
     if (worst && dp_cli_place_of_row(&place, &s->stacks, &v, worst->row)) {
         dp_cli_sentences_time(text, sizeof text, lasted_ns);
-        say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, &place, text);
+        char number[32];
+        const char *lock = dp_query_label_value(&v.merge.model, worst->row, "lock", number);
+        say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, &place,
+                 lock && !strcmp(lock, "gil"), text);
     } else if (!status) {
         dp_cli_sentences_time(text, sizeof text, most ? most->value : 0);
         dp_cli_sentences_looked(

@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CORES_LEAST    0.02 /* used on average; less is idle */
-#define FLAT_ENOUGH    0.3  /* of the time: a function that has so much says enough */
-#define HOT_SHARE      0.5  /* of the time: below the end of the hot path is so much */
-#define LIBRARIES_SAID 0.25 /* of the time, in stacks without own code */
+#define CORES_LEAST    0.02      /* used on average; less is idle */
+#define TOTAL_LEAST    100000000 /* ns: less is few samples */
+#define FLAT_ENOUGH    0.3       /* of the time: a function that has so much says enough */
+#define HOT_SHARE      0.5       /* of the time: below the end of the hot path is so much */
+#define LIBRARIES_SAID 0.25      /* of the time, in stacks without own code */
 #define PROFILER_SAID  0.01
 #define BESIDE_SAID    0.01 /* of the time: a function that is named beside the beginning of the program */
 
@@ -64,7 +65,8 @@ struct owning {
 
 static bool is_own(const struct owning *o, const struct dp_query_naming_frame *f)
 {
-    return !f->is_foreign && (!o->has_runtime || f->is_runtime) && (!o->has_named || !f->is_unnamed);
+    return !f->is_foreign && !f->is_interpreter && (!o->has_runtime || f->is_runtime) &&
+           (!o->has_named || !f->is_unnamed);
 }
 
 static struct owning owning_of(const struct dp_query *v)
@@ -257,7 +259,7 @@ int dp_cli_sentences_cpu(struct dp_cli_sentences *s)
     int64_t covered_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
     double cores = covered_ns > 0 ? (double)u.total / (double)covered_ns : 0;
     dp_cli_sentences_time(duration, sizeof duration, covered_ns);
-    if (!status && cores >= CORES_LEAST)
+    if (!status && cores >= CORES_LEAST && u.total >= TOTAL_LEAST)
         say_cpu(s, &v, &u, cores, duration);
     else if (!status)
         dp_cli_sentences_looked(s, "CPU %.2g cores on average", cores);

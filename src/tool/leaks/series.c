@@ -54,9 +54,20 @@ size_t dp_leaks_own_frame(const struct dp_query *v)
         if (frames[v->stack.at[i]].is_runtime && !frames[v->stack.at[i]].is_foreign)
             return i;
     for (size_t i = 0; i < v->stack.n; i++)
-        if (!frames[v->stack.at[i]].is_foreign)
+        if (!frames[v->stack.at[i]].is_foreign && !frames[v->stack.at[i]].is_interpreter)
             return i;
     return v->stack.n;
+}
+
+size_t dp_leaks_shown_frame(const struct dp_query *v)
+{
+    size_t own = dp_leaks_own_frame(v);
+    if (own < v->stack.n)
+        return own;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (v->frames.at.at[v->stack.at[i]].is_runtime)
+            return i;
+    return 0;
 }
 
 static double samples_of(int64_t objects, int64_t bytes, int64_t rate)
