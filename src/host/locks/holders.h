@@ -47,8 +47,8 @@ bool dp_waits_goes_on(const struct dp_waiting *);
 
 /*
  * Finds the circle of threads that wait for each other, beginning at first. Each of them waits for a lock that the next
- * one holds, or for its end; the last one waits for the first. Returns the number of threads, of which at most n are stored;
- * 0: there is no circle.
+ * one holds, or for its end; the last one waits for the first. Returns the number of threads, of which at most n are
+ * stored; 0: there is no circle.
  */
 enum { DP_WAITS_CIRCLE_MAX = 64 };
 size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, const struct dp_waiting **members,

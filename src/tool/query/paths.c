@@ -110,8 +110,7 @@ static const char *says_whose(const char *path)
 {
     struct stat st;
     bool is_of_root = !stat(path, &st) && st.st_uid == 0 && !(st.st_mode & S_IWOTH);
-    return is_of_root ? "; workers that run as another user than root cannot write here (chmod 1777)"
-                      : "";
+    return is_of_root ? "; workers that run as another user than root cannot write here (chmod 1777)" : "";
 }
 
 static int refuse_directory(const char *verb, const char *path)
