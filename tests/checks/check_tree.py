@@ -55,9 +55,10 @@ TOOL = {
     'formats': ['base', 'pprof', 'profile', 'model', 'query'],
     'push': ['base', 'pprof', 'profile', 'model', 'query', 'formats'],
     'recover': ['base', 'pprof', 'profile', 'query'],
+    'summary': ['base', 'pprof', 'profile', 'model', 'query', 'leaks', 'rss'],
     'run': ['base', 'binary', 'config', 'query'],
     'serve': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],
-    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'run', 'serve'],
+    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'summary', 'run', 'serve'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest

@@ -13,7 +13,7 @@
  */
 #include "tool/cli/cli.h"
 #include "tool/cli/growth.h"
-#include "tool/cli/leaks.h"
+#include "tool/summary/leaks.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -256,9 +256,9 @@ static int check_most(const struct check *c, const struct budget *b, struct resu
 
 static int check_leaks(const struct check *c, const struct budget *b, struct result *r)
 {
-    struct dp_cli_leaks_summary leaks;
+    struct dp_summary_leaks_summary leaks;
     struct dp_query_stacks stacks = {.key = {0}};
-    int status = dp_cli_leaks_summarize(&leaks, "check", &c->paths[c->n_paths - 1], 1, &stacks);
+    int status = dp_summary_leaks_summarize(&leaks, "check", &c->paths[c->n_paths - 1], 1, &stacks);
     if (!status) {
         strcpy(r->type, "leaks");
         strcpy(r->unit, "bytes");

@@ -4,7 +4,7 @@
  * that realloc moves, containers that grow step by step.
  */
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/query/count.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -107,14 +107,14 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
 {
     enum { WIDTH = 6 * 11 + 1 };
     size_t room = dp_query_print_room(dp_query_print_columns(), WIDTH);
-    dp_cli_heading(c->view);
+    dp_summary_heading(c->view);
     printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "saves", "allocated",
            "temporary", "of freed", "moved", "outgrown", dp_query_print_colour(DP_COLOUR_NONE));
     for (size_t i = 0; i < n_shown; i++) {
         const struct dp_query_node *node = &c->nodes.at[i];
         char share[16];
         snprintf(share, sizeof share, "%.1f%%",
-                 dp_cli_percent(column_of(c, node, TEMPORARY), column_of(c, node, FREED)));
+                 dp_summary_percent(column_of(c, node, TEMPORARY), column_of(c, node, FREED)));
         print_cell(saved_ns(c, node), "nanoseconds");
         print_cell(node->flat, "bytes");
         print_cell(column_of(c, node, TEMPORARY), "count");
@@ -127,7 +127,7 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     }
     if (!n_shown)
         puts("No block was temporary, moved or outgrown.");
-    dp_cli_heading_losses(c->view);
+    dp_summary_heading_losses(c->view);
 }
 
 static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted)

@@ -9,7 +9,7 @@
 #include "tool/cli/growth.h"
 
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -323,7 +323,7 @@ static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
     if (g->is_series && g->n_points < 2) {
         printf("No process has two ticks. A shorter interval makes more:\n"
                "deltaprof run -o interval=%s -- COMMAND\n",
-               dp_cli_interval(g->longest_ns));
+               dp_summary_interval(g->longest_ns));
         print_top_hint(v);
     } else if (dp_query_filters(v)) {
         puts("No stack changed of those that --label, --focus, --ignore or --hide leave.");

@@ -7,7 +7,7 @@
  * stack in several processes is one leak.
  */
 #include "tool/cli/cli.h"
-#include "tool/cli/leaks.h"
+#include "tool/summary/leaks.h"
 #include "tool/query/print.h"
 
 #include <errno.h>
@@ -37,71 +37,17 @@ static const char about[] =
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
 
-/* Reads the profiles, and judges. */
-static int find(struct dp_cli_leaks *r, char **paths, size_t n_paths)
+static int show(struct dp_summary_leaks *r, char **paths, size_t n_paths)
 {
-    struct dp_query *v = &r->view;
-    v->argument = paths[0];
-    int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);
-    if (!status)
-        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
-    if (!status)
-        status = dp_leaks_judge(&r->judge);
-    return status;
-}
-
-static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
-{
-    int status = find(r, paths, n_paths);
+    int status = dp_summary_leaks_find(r, paths, n_paths);
     if (status)
         return status;
     size_t n = r->n_wanted && r->n_wanted < r->judge.leaks.n ? r->n_wanted : r->judge.leaks.n;
-    if (r->view.json ? dp_cli_leaks_json(r, n) : dp_cli_leaks_print(r, n)) {
+    if (r->view.json ? dp_summary_leaks_json(r, n) : dp_summary_leaks_print(r, n)) {
         dp_query_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
     }
     return dp_query_end(&r->view);
-}
-
-static void fini(struct dp_cli_leaks *r)
-{
-    dp_leaks_fini(&r->judge);
-    dp_query_fini(&r->view);
-}
-
-/* ---- one sentence ----------------------------------------------------------------------------------------------- */
-
-static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks *r, struct dp_query_stacks *stacks)
-{
-    const struct dp_leaks_row *worst = &r->judge.leaks.at[0];
-    struct dp_query *v = &r->view;
-    to->worst_bytes = (int64_t)worst->bytes;
-    to->worst_per_hour = (int64_t)worst->bytes_per_hour;
-    if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
-        return;
-    size_t from = worst->n_own < v->stack.n ? worst->n_own : dp_leaks_shown_frame(v);
-    dp_cli_place_text(to->worst, sizeof to->worst, v, from);
-    to->stack = dp_query_stacks_add(stacks, v, from);
-}
-
-int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, char **paths, size_t n_paths,
-                           struct dp_query_stacks *stacks)
-{
-    struct dp_cli_leaks r = {.judge = {.view = &r.view, .least = DP_LEAKS_SURE}};
-    *to = (struct dp_cli_leaks_summary){.stack = DP_STRINGS_NONE};
-    int status = dp_query_init(&r.view, verb, 1);
-    if (!status)
-        status = find(&r, paths, n_paths);
-    for (size_t i = 0; i < r.judge.leaks.n && !status; i++)
-        to->bytes += (int64_t)r.judge.leaks.at[i].bytes;
-    to->n_ticks = r.judge.n_ticks;
-    to->n_leaks = r.judge.leaks.n;
-    to->verdict = r.judge.verdict;
-    snprintf(to->needs, sizeof to->needs, "%s", r.judge.needs);
-    if (!status && to->n_leaks)
-        describe_worst(to, &r, stacks);
-    fini(&r);
-    return status;
 }
 
 /* ---- the verb's options ----------------------------------------------------------------------------------------- */
@@ -121,7 +67,7 @@ int dp_cli_leaks(int argc, char **argv)
 {
     static const struct option options[] = {
         {"confidence", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'}, DP_QUERY_OPTIONS};
-    struct dp_cli_leaks r = {.n_frames = 0};
+    struct dp_summary_leaks r = {.n_frames = 0};
     double n_wanted = 10, percent = 100 * DP_LEAKS_SURE, n_frames = STACK_SHOWN;
     if (dp_cli_help(argc, argv, about))
         return 0;
@@ -152,6 +98,6 @@ int dp_cli_leaks(int argc, char **argv)
     r.n_frames = (size_t)n_frames;
     if (!status)
         status = show(&r, argv + optind, (size_t)(argc - optind));
-    fini(&r);
+    dp_summary_leaks_fini(&r);
     return status;
 }

@@ -2,7 +2,7 @@
 /* tool/cli/summary.c - `deltaprof summary`, also `deltaprof DIR`: prints the sentences that matter, the worst first. */
 #include "tool/cli/cli.h"
 #include "tool/cli/options.h"
-#include "tool/cli/sentences.h"
+#include "tool/summary/sentences.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -48,12 +48,12 @@ static void print_wrapped(char *text, size_t n_columns, int indent)
     }
 }
 
-static enum dp_query_colour colour_of(const struct dp_cli_sentence *it)
+static enum dp_query_colour colour_of(const struct dp_summary_sentence *it)
 {
     return it->weight >= LEAST_BAD ? DP_COLOUR_BAD : it->weight >= LEAST_WARNING ? DP_COLOUR_WARN : DP_COLOUR_NONE;
 }
 
-static void print(struct dp_cli_sentences *s, const char *argument)
+static void print(struct dp_summary_sentences *s, const char *argument)
 {
     size_t n_columns = dp_query_print_columns();
     if (n_columns && n_columns < LEAST_COLUMNS)
@@ -70,11 +70,11 @@ static void print(struct dp_cli_sentences *s, const char *argument)
     }
 }
 
-static void print_json(const struct dp_cli_sentences *s, const char *argument)
+static void print_json(const struct dp_summary_sentences *s, const char *argument)
 {
     fputs("{\"sentences\":[", stdout);
     for (size_t i = 0; i < s->n; i++) {
-        const struct dp_cli_sentence *it = &s->at[i];
+        const struct dp_summary_sentence *it = &s->at[i];
         const char *at = NULL, *separator = "";
         char name[256], *more = NULL;
         dp_query_print_json_text(i ? ",\n{" : "\n{", "kind", it->kind);
@@ -113,11 +113,11 @@ static char *profiles_of(pid_t pid)
     return glob;
 }
 
-static int show(struct dp_cli_sentences *s, bool json)
+static int show(struct dp_summary_sentences *s, bool json)
 {
-    int status = dp_cli_sentences_find(s);
+    int status = dp_summary_sentences_find(s);
     if (!status) {
-        (json ? print_json((const struct dp_cli_sentences *)s, s->paths[0]) : print(s, s->paths[0]));
+        (json ? print_json((const struct dp_summary_sentences *)s, s->paths[0]) : print(s, s->paths[0]));
         status = dp_query_print_flush("summary");
     }
     return status;
@@ -127,7 +127,7 @@ int dp_cli_summary(int argc, char **argv)
 {
     static const struct option options[] = {
         {"json", no_argument, NULL, 'j'}, {"limit", required_argument, NULL, 'l'}, DP_COLOUR_OPTION('c'), {0}};
-    struct dp_cli_sentences s = {.verb = "summary", .limit_bytes = DP_DECODE_LIMIT};
+    struct dp_summary_sentences s = {.verb = "summary", .limit_bytes = DP_DECODE_LIMIT};
     bool json = false;
     char *glob = NULL;
     if (dp_cli_help(argc, argv, about))
@@ -157,7 +157,7 @@ int dp_cli_summary(int argc, char **argv)
     if (pid)
         s.paths = &glob;
     int status = show(&s, json);
-    dp_cli_sentences_fini(&s);
+    dp_summary_sentences_fini(&s);
     free(glob);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/top.c - `deltaprof top`: lists the functions with the largest values. */
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -211,7 +211,7 @@ static void print_heading(const struct table *t)
 /* The functions that have most stand out; those that have nothing of their own recede. */
 static enum dp_query_colour colour_of(const struct dp_query_count *c, const struct dp_query_node *node)
 {
-    double percent = dp_cli_percent(c->by_cum ? node->cum : node->flat, c->weight);
+    double percent = dp_summary_percent(c->by_cum ? node->cum : node->flat, c->weight);
     return percent >= LARGE    ? DP_COLOUR_BAD
            : percent >= MEDIUM ? DP_COLOUR_WARN
            : node->flat        ? DP_COLOUR_NONE
@@ -227,10 +227,10 @@ static void print_row(const struct table *t, const struct dp_query_node *node, i
     enum dp_query_colour colour = colour_of(c, node);
     fputs(colour ? dp_query_print_colour(colour) : "", stdout);
     if (t->layout == ALL)
-        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
-               dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
+        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_summary_percent(node->flat, c->weight),
+               dp_summary_percent(sum, c->weight), cum, dp_summary_percent(node->cum, c->weight));
     else if (t->layout == SOME)
-        printf("%10s %5.1f%% %10s", flat, dp_cli_percent(node->flat, c->weight), cum);
+        printf("%10s %5.1f%% %10s", flat, dp_summary_percent(node->flat, c->weight), cum);
     else
         printf("%10s", c->by_cum ? cum : flat);
     print_columns(t, node);
@@ -254,7 +254,7 @@ static void print_table(struct table *t, size_t n_wanted)
     dp_query_print_unit(cum, sizeof cum, c->total, unit);
     printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n,
            c->by == DP_QUERY_BY_LABEL && c->view->tells_process ? "processes" : things[c->by], flat, cum,
-           dp_cli_percent(shown, c->weight));
+           dp_summary_percent(shown, c->weight));
     choose_layout(t);
     print_heading(t);
     for (size_t i = 0; i < n_shown; i++) {
@@ -301,10 +301,10 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
     if (v->json) {
         print_json(t, n_wanted);
     } else {
-        dp_cli_heading(v);
+        dp_summary_heading(v);
         print_table(t, n_wanted);
-        dp_cli_heading_empty(v, c->n_rows);
-        dp_cli_heading_losses(v);
+        dp_summary_heading_empty(v, c->n_rows);
+        dp_summary_heading_losses(v);
     }
     return dp_query_end(v);
 }

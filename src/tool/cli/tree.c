@@ -7,7 +7,7 @@
  * together.
  */
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -135,7 +135,7 @@ static void print_numbers(const struct printing *p, int64_t value)
     if (p->is_narrow)
         printf("%10s  ", cum);
     else
-        printf("%10s %5.1f%%  ", cum, dp_cli_percent(value, p->shown->tree.weight));
+        printf("%10s %5.1f%%  ", cum, dp_summary_percent(value, p->shown->tree.weight));
 }
 
 static void print_text(const struct printing *p, size_t indent, const char *text)
@@ -241,7 +241,7 @@ static int print_tree(const struct shown *s, const struct dp_query_calltree *tre
 static int print_all(struct shown *s)
 {
     char total[32];
-    dp_cli_heading(&s->view);
+    dp_summary_heading(&s->view);
     dp_query_print_unit(total, sizeof total, s->tree.total, dp_query_unit(&s->view));
     printf("Total: %s\n", total);
     int err = 0;
@@ -252,8 +252,8 @@ static int print_all(struct shown *s)
     else if (!err && !s->has_callers)
         err = print_tree(s, &s->tree, "name", "");
     if (!s->has_callers && !s->has_callees)
-        dp_cli_heading_empty(&s->view, s->tree.n_rows);
-    dp_cli_heading_losses(&s->view);
+        dp_summary_heading_empty(&s->view, s->tree.n_rows);
+    dp_summary_heading_losses(&s->view);
     return err;
 }
 

@@ -6,7 +6,7 @@
 #include "tool/cli/view_summary.h"
 
 #include "tool/cli/cli.h"
-#include "tool/cli/sentences.h"
+#include "tool/summary/sentences.h"
 #include "tool/query/print.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ static int put_text(struct dp_pack *pack, const char *text)
     return 0;
 }
 
-static int put_sentence(struct dp_pack *pack, const struct dp_cli_sentences *s, const struct dp_cli_sentence *it)
+static int put_sentence(struct dp_pack *pack, const struct dp_summary_sentences *s,
+                        const struct dp_summary_sentence *it)
 {
     char function[256] = "";
     const char *at = NULL;
@@ -33,14 +34,14 @@ static int put_sentence(struct dp_pack *pack, const struct dp_cli_sentences *s, 
 
 int dp_cli_view_summary(struct dp_pack *pack, char **files, size_t n, size_t limit_bytes)
 {
-    struct dp_cli_sentences s = {.verb = "view", .paths = files, .n_paths = n, .limit_bytes = limit_bytes};
-    int status = dp_cli_sentences_find(&s), err = 0;
+    struct dp_summary_sentences s = {.verb = "view", .paths = files, .n_paths = n, .limit_bytes = limit_bytes};
+    int status = dp_summary_sentences_find(&s), err = 0;
     for (size_t i = 0; i < s.n && !status && !err; i++)
         err = put_sentence(pack, &s, &s.at[i]);
     if (err) {
         dp_query_print_error("view", "out of memory");
         status = DP_EXIT_FAILED;
     }
-    dp_cli_sentences_fini(&s);
+    dp_summary_sentences_fini(&s);
     return status;
 }

@@ -6,7 +6,7 @@
  * with a separator behind each name and another one between the stacks.
  */
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -270,7 +270,7 @@ int dp_cli_waits(int argc, char **argv)
         size_t n = w.n_shown && w.n_shown < w.sums.n ? w.n_shown : w.sums.n;
         (w.query.json ? show_json : show)(&w, n);
         if (!w.query.json)
-            dp_cli_heading_losses(&w.query);
+            dp_summary_heading_losses(&w.query);
         status = dp_query_end(&w.query);
     }
     dp_strings_fini(&w.keys);

@@ -7,7 +7,7 @@
  * files are read, as they are for a directory.
  */
 #include "tool/cli/cli.h"
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/query/count.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -174,7 +174,7 @@ static void print_pins(const struct dp_query_count *c)
         return;
     fputs(", most by ", stdout);
     dp_query_print_name(stdout, dp_strings_at(&c->names, most->name), 0);
-    printf(" (%.0f%% live)", dp_cli_percent(most->flat, most->flat + pinned));
+    printf(" (%.0f%% live)", dp_summary_percent(most->flat, most->flat + pinned));
 }
 
 /* What can be done about memory that malloc holds. */
@@ -212,7 +212,7 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     static const size_t width = 6 * 11 + 1;
     struct amounts sum = sum_nodes(c);
     size_t room = dp_query_print_room(dp_query_print_columns(), width);
-    dp_cli_heading(c->view);
+    dp_summary_heading(c->view);
     print_free(c);
     printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
            "swapped", "absent", "zeros", "pinned", dp_query_print_colour(DP_COLOUR_NONE));
@@ -227,7 +227,7 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     }
     if (n_shown < c->nodes.n)
         printf("%zu more functions: -n 0 shows all\n", c->nodes.n - n_shown);
-    dp_cli_heading_losses(c->view);
+    dp_summary_heading_losses(c->view);
 }
 
 static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted)

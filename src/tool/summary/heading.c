@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/cli/heading.c - prints the lines above and below a table, so that a reader knows what its numbers mean. */
-#include "tool/cli/heading.h"
+/* tool/summary/heading.c - prints the lines above and below a table, so that a reader knows what its numbers mean. */
+#include "tool/summary/heading.h"
 
 #include "tool/query/units.h"
 #include "profile/kinds.h"
@@ -14,7 +14,7 @@
 #define MANY_PROGRAMS 8   /* are not all named */
 #define WIDE          112 /* columns */
 
-const char *dp_cli_interval(int64_t duration_ns)
+const char *dp_summary_interval(int64_t duration_ns)
 {
     static const struct {
         int64_t ns;
@@ -26,7 +26,7 @@ const char *dp_cli_interval(int64_t duration_ns)
     return "10ms";
 }
 
-double dp_cli_percent(int64_t part, int64_t whole)
+double dp_summary_percent(int64_t part, int64_t whole)
 {
     double percent = whole ? 100.0 * (double)part / (double)whole : 0;
     return fabs(percent) < 0.05 ? 0 : percent; /* not -0.0 */
@@ -116,7 +116,7 @@ static void print_line(const char *head, const char *text)
     putchar('\n');
 }
 
-void dp_cli_heading(const struct dp_query *v)
+void dp_summary_heading(const struct dp_query *v)
 {
     bool is_state = dp_model_merge_is_state(&v->merge, v->type);
     print_programs(&v->programs);
@@ -173,7 +173,7 @@ static bool has_any(const struct dp_query *v)
     return false;
 }
 
-void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
+void dp_summary_heading_empty(const struct dp_query *v, size_t n_rows)
 {
     if (n_rows)
         return;
@@ -194,9 +194,9 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
     dp_query_print_argument(v->argument);
 }
 
-void dp_cli_heading_losses(const struct dp_query *v)
+void dp_summary_heading_losses(const struct dp_query *v)
 {
-    dp_cli_heading_symbols(v);
+    dp_summary_heading_symbols(v);
     for (uint32_t i = 1; i < dp_strings_count(&v->losses); i++)
         print_line(i == 1 ? "Lost: " : "      ", dp_strings_at(&v->losses, i));
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/cli/leaks_print.c - prints leaks: the sizes, the numbers that make the verdict, and the stack from the user's
- * own code on; below them what was found to be no leak.
+ * tool/summary/leaks_print.c - prints leaks: the sizes, the numbers that make the verdict, and the stack from the
+ * user's own code on; below them what was found to be no leak.
  */
-#include "tool/cli/heading.h"
-#include "tool/cli/leaks.h"
+#include "tool/summary/heading.h"
+#include "tool/summary/leaks.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -18,7 +18,7 @@
 enum { NAME_COLUMN = 4 };
 
 /* Fills view.stack with the frames of a leak; the first of them. */
-static int frames_of(struct dp_cli_leaks *r, const struct dp_leaks_row *leak, size_t *from)
+static int frames_of(struct dp_summary_leaks *r, const struct dp_leaks_row *leak, size_t *from)
 {
     int shown = dp_query_row(&r->view, leak->row);
     *from = leak->n_own < r->view.stack.n ? leak->n_own : 0;
@@ -51,7 +51,7 @@ static void json_evidence(const struct dp_leaks_evidence *e)
     dp_query_print_json_number(",", "sampled_blocks", (int64_t)e->n_sampled);
 }
 
-static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, size_t n)
+static int json_rows(struct dp_summary_leaks *r, const struct dp_leaks_row *rows, size_t n)
 {
     const struct dp_query *v = &r->view;
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, si
     return 0;
 }
 
-int dp_cli_leaks_json(struct dp_cli_leaks *r, size_t n)
+int dp_summary_leaks_json(struct dp_summary_leaks *r, size_t n)
 {
     const struct dp_leaks *judge = &r->judge;
     dp_query_print_json_text("{", "verdict", dp_leaks_verdict_text(judge->verdict));
@@ -94,7 +94,7 @@ int dp_cli_leaks_json(struct dp_cli_leaks *r, size_t n)
     return 0;
 }
 
-static void print_stack(const struct dp_cli_leaks *r, size_t from)
+static void print_stack(const struct dp_summary_leaks *r, size_t from)
 {
     const struct dp_query *v = &r->view;
     size_t n_columns = dp_query_print_columns(), n = v->stack.n - from;
@@ -138,7 +138,7 @@ static void print_evidence(const struct dp_leaks_evidence *e)
     printf(", chance %.2g%%%s\n", 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
 }
 
-static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
+static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
 {
     char bytes[32], rate[32], since[64] = "";
     time_t seconds = (time_t)(row->since_ns / 1000000000);
@@ -167,7 +167,7 @@ static void print_tally(const struct dp_leaks_tally *tally, const char *one, con
         printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", tally->n == 1 ? one : many);
 }
 
-static void print_heading(const struct dp_cli_leaks *r)
+static void print_heading(const struct dp_summary_leaks *r)
 {
     char bytes[32], work[32];
     dp_query_print_unit(work, sizeof work, (int64_t)r->judge.work_ns, "nanoseconds");
@@ -187,7 +187,7 @@ static void print_heading(const struct dp_cli_leaks *r)
                r->judge.n_ticks == 1 ? "" : "s", r->judge.n_samples, work);
 }
 
-static void print_verdict(const struct dp_cli_leaks *r)
+static void print_verdict(const struct dp_summary_leaks *r)
 {
     const struct dp_leaks *judge = &r->judge;
     if (judge->verdict == DP_LEAKS_LEAK)
@@ -204,7 +204,7 @@ static void print_verdict(const struct dp_cli_leaks *r)
                dp_query_print_colour(DP_COLOUR_NONE));
 }
 
-int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
+int dp_summary_leaks_print(struct dp_summary_leaks *r, size_t n)
 {
     const struct dp_leaks *judge = &r->judge;
     int err = 0;
@@ -226,6 +226,6 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     print_tally(&judge->filled, "that grew and stopped (a cache, a table)", "that grew and stopped (caches, tables)");
     print_tally(&judge->steady, "that stays as it is, or goes up and down", "that stay as they are, or go up and down");
     print_tally(&judge->libraries, "of libraries", "of libraries");
-    dp_cli_heading_losses(&r->view);
+    dp_summary_heading_losses(&r->view);
     return err;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/cli/sentences_cpu.c - says who used CPU time, in one sentence.
+ * tool/summary/sentences_cpu.c - says who used CPU time, in one sentence.
  *
  * The time of a sample belongs to the first function of the user's own code with a name: what libraries and the kernel
  * do for it is its time. The function with most of it is named. If its share is small, the end of the hot path is named
  * too: the deepest own function that, with all that it calls, has half of the time. The function in which a program or
  * a thread begins is on every stack and says little: what libraries do for it is named beside a function that it calls.
  */
-#include "tool/cli/sentence_parts.h"
+#include "tool/summary/sentence_parts.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -176,18 +176,18 @@ static const struct user *end_of_hot_path(const struct users *u)
 }
 
 /* Names the frame of a row. False: out of memory. */
-static bool describe(struct dp_cli_sentences *s, struct dp_query *v, uint32_t row, size_t at,
-                     struct dp_cli_place *place)
+static bool describe(struct dp_summary_sentences *s, struct dp_query *v, uint32_t row, size_t at,
+                     struct dp_summary_place *place)
 {
     if (dp_query_row(v, row) < 0 || at >= v->stack.n)
         return false;
-    dp_cli_place_text(place->name, sizeof place->name, v, at);
+    dp_summary_place_text(place->name, sizeof place->name, v, at);
     place->stack = dp_query_stacks_add(&s->stacks, v, at);
     return place->stack != DP_STRINGS_NONE;
 }
 
-static void add_text(struct dp_cli_sentence *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_text(struct dp_cli_sentence *to, const char *format, ...)
+static void add_text(struct dp_summary_sentence *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct dp_summary_sentence *to, const char *format, ...)
 {
     size_t n = strlen(to->text);
     va_list args;
@@ -197,11 +197,12 @@ static void add_text(struct dp_cli_sentence *to, const char *format, ...)
 }
 
 /* What is said of own functions. */
-static void say_own(struct dp_cli_sentences *s, struct dp_query *v, const struct users *u, struct dp_cli_sentence *to)
+static void say_own(struct dp_summary_sentences *s, struct dp_query *v, const struct users *u,
+                    struct dp_summary_sentence *to)
 {
     const struct user *flat = busiest(u, true), *hot = end_of_hot_path(u), *beside = NULL;
     double total = (double)u->total, percent = 100 / total;
-    struct dp_cli_place place, other;
+    struct dp_summary_place place, other;
     if (!flat || !describe(s, v, flat->flat_row, flat->flat_at, &place))
         return;
     bool is_in_libraries = 2 * flat->libraries > flat->flat;
@@ -224,10 +225,10 @@ static void say_own(struct dp_cli_sentences *s, struct dp_query *v, const struct
     }
 }
 
-static void say_cpu(struct dp_cli_sentences *s, struct dp_query *v, const struct users *u, double cores,
+static void say_cpu(struct dp_summary_sentences *s, struct dp_query *v, const struct users *u, double cores,
                     const char *duration)
 {
-    struct dp_cli_sentence *to = dp_cli_sentences_add(s, "cpu", 0.8);
+    struct dp_summary_sentence *to = dp_summary_sentences_add(s, "cpu", 0.8);
     double total = (double)u->total, percent = 100 / total;
     if (!to)
         return;
@@ -243,12 +244,12 @@ static void say_cpu(struct dp_cli_sentences *s, struct dp_query *v, const struct
     to->verb = "top --kind cpu";
 }
 
-int dp_cli_sentences_cpu(struct dp_cli_sentences *s)
+int dp_summary_sentences_cpu(struct dp_summary_sentences *s)
 {
     struct dp_query v;
     struct users u = {.total = 0};
     char duration[32];
-    int status = dp_cli_sentences_query(&v, s, "cpu", DP_QUERY_AT_USUAL);
+    int status = dp_summary_sentences_query(&v, s, "cpu", DP_QUERY_AT_USUAL);
     v.kind = "cpu";
     if (!status)
         status = dp_query_read(&v, s->paths, s->n_paths);
@@ -258,12 +259,12 @@ int dp_cli_sentences_cpu(struct dp_cli_sentences *s)
     }
     int64_t covered_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
     double cores = covered_ns > 0 ? (double)u.total / (double)covered_ns : 0;
-    dp_cli_sentences_time(duration, sizeof duration, covered_ns);
+    dp_summary_sentences_time(duration, sizeof duration, covered_ns);
     if (!status && cores >= CORES_LEAST && u.total >= TOTAL_LEAST)
         say_cpu(s, &v, &u, cores, duration);
     else if (!status)
-        dp_cli_sentences_looked(s, "CPU %.2g cores on average", cores);
-    dp_cli_sentences_note_symbols(s, &v);
+        dp_summary_sentences_looked(s, "CPU %.2g cores on average", cores);
+    dp_summary_sentences_note_symbols(s, &v);
     dp_strings_fini(&u.names);
     dp_vec_fini(&u.at);
     dp_query_fini(&v);

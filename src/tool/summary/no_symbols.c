@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/cli/no_symbols.c - says in one line which package has the symbols of a stripped program, or where to fetch them.
+ * tool/summary/no_symbols.c - says in one line which package has the symbols of a stripped program, or where to fetch
+ * them.
  *
  * On Debian and its relatives, dpkg's lists of files tell the package of a program; its symbols are in a package named
  * PACKAGE-dbgsym.
  */
-#include "tool/cli/heading.h"
+#include "tool/summary/heading.h"
 #include "tool/query/units.h"
 
 #include <glob.h>
@@ -52,7 +53,7 @@ static void find_package(const char *file, char package[128])
     globfree(&lists);
 }
 
-bool dp_cli_heading_no_symbols(const struct dp_query *v, char *text, size_t n_bytes)
+bool dp_summary_heading_no_symbols(const struct dp_query *v, char *text, size_t n_bytes)
 {
     const struct dp_query_naming_frames *f = &v->frames;
     const struct dp_model *m = &v->merge.model;
@@ -87,10 +88,10 @@ bool dp_cli_heading_no_symbols(const struct dp_query *v, char *text, size_t n_by
     return true;
 }
 
-void dp_cli_heading_symbols(const struct dp_query *v)
+void dp_summary_heading_symbols(const struct dp_query *v)
 {
     char text[640];
-    if (!dp_cli_heading_no_symbols(v, text, sizeof text))
+    if (!dp_summary_heading_no_symbols(v, text, sizeof text))
         return;
     dp_query_print_clean(text);
     puts(text);

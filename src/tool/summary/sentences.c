@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/cli/sentences.c - finds what matters most in a directory of profiles.
+ * tool/summary/sentences.c - finds what matters most in a directory of profiles.
  *
  * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
  * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
  * function that made others wait most; waits that have not ended; the function that used most CPU time; losses of the
  * profiler. What was in order is one sentence at the end.
  */
-#include "tool/cli/sentence_parts.h"
+#include "tool/summary/sentence_parts.h"
 
 #include "profile/comments.h"
 #include "profile/kinds.h"
-#include "tool/cli/heading.h"
-#include "tool/cli/leaks.h"
+#include "tool/summary/heading.h"
+#include "tool/summary/leaks.h"
+#include "tool/summary/wall_sentence.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
@@ -32,15 +33,15 @@
 #define HAND_OVER_SHARE 0.01       /* of the same time */
 #define HAND_OVER       "[hand-over]"
 
-struct dp_cli_sentence *dp_cli_sentences_add(struct dp_cli_sentences *s, const char *kind, double weight)
+struct dp_summary_sentence *dp_summary_sentences_add(struct dp_summary_sentences *s, const char *kind, double weight)
 {
-    if (s->n == DP_CLI_SENTENCES_MAX)
+    if (s->n == DP_SUMMARY_SENTENCES_MAX)
         return NULL;
-    s->at[s->n] = (struct dp_cli_sentence){.kind = kind, .amount = -1, .stack = DP_STRINGS_NONE, .weight = weight};
+    s->at[s->n] = (struct dp_summary_sentence){.kind = kind, .amount = -1, .stack = DP_STRINGS_NONE, .weight = weight};
     return &s->at[s->n++];
 }
 
-void dp_cli_sentences_looked(struct dp_cli_sentences *s, const char *format, ...)
+void dp_summary_sentences_looked(struct dp_summary_sentences *s, const char *format, ...)
 {
     size_t n = strlen(s->looked);
     va_list args;
@@ -52,7 +53,7 @@ void dp_cli_sentences_looked(struct dp_cli_sentences *s, const char *format, ...
     va_end(args);
 }
 
-int dp_cli_sentences_query(struct dp_query *v, const struct dp_cli_sentences *s, const char *type, int at)
+int dp_summary_sentences_query(struct dp_query *v, const struct dp_summary_sentences *s, const char *type, int at)
 {
     int status = dp_query_init(v, s->verb, 1);
     v->limit_bytes = s->limit_bytes;
@@ -61,7 +62,7 @@ int dp_cli_sentences_query(struct dp_query *v, const struct dp_cli_sentences *s,
     return status;
 }
 
-void dp_cli_sentences_time(char *to, size_t n_bytes, int64_t ns)
+void dp_summary_sentences_time(char *to, size_t n_bytes, int64_t ns)
 {
     static const struct {
         double below_s, factor;
@@ -75,14 +76,14 @@ void dp_cli_sentences_time(char *to, size_t n_bytes, int64_t ns)
              steps[i].unit);
 }
 
-void dp_cli_sentences_note_symbols(struct dp_cli_sentences *s, const struct dp_query *v)
+void dp_summary_sentences_note_symbols(struct dp_summary_sentences *s, const struct dp_query *v)
 {
-    if (!*s->no_symbols && !dp_cli_heading_no_symbols(v, s->no_symbols, sizeof s->no_symbols - 2))
+    if (!*s->no_symbols && !dp_summary_heading_no_symbols(v, s->no_symbols, sizeof s->no_symbols - 2))
         *s->no_symbols = '\0';
 }
 
 /* If a sentence names a place instead of a function: what would give it a name. */
-static void say_symbols(struct dp_cli_sentences *s)
+static void say_symbols(struct dp_summary_sentences *s)
 {
     bool has_place = false;
     for (size_t i = 0; i < s->n; i++) {
@@ -92,13 +93,12 @@ static void say_symbols(struct dp_cli_sentences *s)
             dp_query_stacks_next(&s->stacks, s->at[i].stack, &at, name, sizeof name))
             has_place |= dp_model_is_place(name);
     }
-    struct dp_cli_sentence *to = has_place && *s->no_symbols ? dp_cli_sentences_add(s, "symbols", 0.05) : NULL;
+    struct dp_summary_sentence *to = has_place && *s->no_symbols ? dp_summary_sentences_add(s, "symbols", 0.05) : NULL;
     if (to)
         snprintf(to->text, sizeof to->text, "%.700s.", s->no_symbols);
 }
 
-/* Whether there are profiles of a kind: a question about others would be an error. */
-static bool has_kind(const struct dp_query_paths *paths, const char *kind)
+bool dp_summary_sentences_have_kind(const struct dp_query_paths *paths, const char *kind)
 {
     bool found = false;
     for (size_t i = 0; i < paths->n && !found; i++) {
@@ -110,14 +110,14 @@ static bool has_kind(const struct dp_query_paths *paths, const char *kind)
 }
 
 /* Sums a kind of profile by function. The query and the functions are to be ended also after an error. */
-static int read_kind(struct dp_cli_sentences *s, struct dp_query *v, const char *kind, const char *type,
-                     struct dp_cli_functions *f)
+static int read_kind(struct dp_summary_sentences *s, struct dp_query *v, const char *kind, const char *type,
+                     struct dp_summary_functions *f)
 {
-    int status = dp_cli_sentences_query(v, s, type, DP_QUERY_AT_USUAL);
+    int status = dp_summary_sentences_query(v, s, type, DP_QUERY_AT_USUAL);
     v->kind = kind;
     if (!status)
         status = dp_query_read(v, s->paths, s->n_paths);
-    if (!status && dp_cli_functions_count(f, v, 1, true)) {
+    if (!status && dp_summary_functions_count(f, v, 1, true)) {
         dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
@@ -126,12 +126,12 @@ static int read_kind(struct dp_cli_sentences *s, struct dp_query *v, const char 
 
 /* ---- leaks ------------------------------------------------------------------------------------------------------ */
 
-static int find_leaks(struct dp_cli_sentences *s)
+static int find_leaks(struct dp_summary_sentences *s)
 {
-    struct dp_cli_leaks_summary leaks;
-    struct dp_cli_sentence *to;
+    struct dp_summary_leaks_summary leaks;
+    struct dp_summary_sentence *to;
     char bytes[32], per_hour[32], more[64] = "";
-    int status = dp_cli_leaks_summarize(&leaks, s->verb, s->paths, s->n_paths, &s->stacks);
+    int status = dp_summary_leaks_summarize(&leaks, s->verb, s->paths, s->n_paths, &s->stacks);
     const char *ticks = leaks.n_ticks == 1 ? "" : "s";
     if (status)
         return status;
@@ -139,18 +139,18 @@ static int find_leaks(struct dp_cli_sentences *s)
     dp_query_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
-    if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_cli_sentences_add(s, "leak", 3))) {
+    if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_summary_sentences_add(s, "leak", 3))) {
         snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s, unless it is data to keep%s.", leaks.worst, bytes,
                  leaks.worst_per_hour > 0 ? ", +" : "", leaks.worst_per_hour > 0 ? per_hour : "",
                  leaks.worst_per_hour > 0 ? " an hour" : "", more);
         to->amount = leaks.bytes;
         to->stack = leaks.stack;
         to->verb = "leaks";
-    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_cli_sentences_add(s, "leak-unknown", 0.1))) {
+    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_summary_sentences_add(s, "leak-unknown", 0.1))) {
         snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
         to->verb = "leaks";
     } else {
-        dp_cli_sentences_looked(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
+        dp_summary_sentences_looked(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
     }
     return 0;
 }
@@ -194,13 +194,13 @@ static int read_resident(struct dp_query *v, struct resident *r)
     return status;
 }
 
-static void say_held(struct dp_cli_sentences *s, const struct resident *r, struct dp_query *peak,
-                     const struct dp_cli_functions *freed)
+static void say_held(struct dp_summary_sentences *s, const struct resident *r, struct dp_query *peak,
+                     const struct dp_summary_functions *freed)
 {
     double share = (double)r->held / (double)r->total;
-    const struct dp_cli_function *f = dp_cli_functions_largest(freed);
-    struct dp_cli_sentence *to = dp_cli_sentences_add(s, "held", 1 + share);
-    struct dp_cli_place place;
+    const struct dp_summary_function *f = dp_summary_functions_largest(freed);
+    struct dp_summary_sentence *to = dp_summary_sentences_add(s, "held", 1 + share);
+    struct dp_summary_place place;
     char held[32], most[32], gone[32], when[64];
     if (!to)
         return;
@@ -210,7 +210,7 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
     to->amount = r->held;
     to->verb = "rss";
     if (f && (double)f->value >= CAUSE_SHARE * (double)r->held &&
-        dp_cli_place_of_row(&place, &s->stacks, peak, f->row)) {
+        dp_summary_place_of_row(&place, &s->stacks, peak, f->row)) {
         dp_query_print_unit(gone, sizeof gone, f->value, "bytes");
         dp_query_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak->moments.time_ns);
@@ -221,50 +221,50 @@ static void say_held(struct dp_cli_sentences *s, const struct resident *r, struc
     snprintf(to->text + n, sizeof to->text - (size_t)n, ".");
 }
 
-static int find_held(struct dp_cli_sentences *s)
+static int find_held(struct dp_summary_sentences *s)
 {
     struct dp_query peak, end;
-    struct dp_cli_functions freed = {.at = {0}};
+    struct dp_summary_functions freed = {.at = {0}};
     struct resident r = {0};
     char most[32], when[64];
-    int status = dp_cli_sentences_query(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
+    int status = dp_summary_sentences_query(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
     if (!status)
         status = dp_query_read(&peak, s->paths, s->n_paths);
-    int of_end = dp_cli_sentences_query(&end, s, "inuse_space", DP_QUERY_AT_END);
+    int of_end = dp_summary_sentences_query(&end, s, "inuse_space", DP_QUERY_AT_END);
     status = status ? status : of_end;
     if (!status)
         status = dp_query_read(&end, s->paths, s->n_paths);
     if (!status)
         status = read_resident(&end, &r);
     if (!status &&
-        (dp_cli_functions_count(&freed, &peak, 1, true) || dp_cli_functions_count(&freed, &end, -1, false))) {
+        (dp_summary_functions_count(&freed, &peak, 1, true) || dp_summary_functions_count(&freed, &end, -1, false))) {
         dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
         say_held(s, &r, &peak, &freed);
     else if (!status && r.total > 0)
-        dp_cli_sentences_looked(s, "%.0f%% of resident memory held by malloc and not in use",
-                                100 * (double)r.held / (double)r.total);
+        dp_summary_sentences_looked(s, "%.0f%% of resident memory held by malloc and not in use",
+                                    100 * (double)r.held / (double)r.total);
     else if (!status)
-        dp_cli_sentences_looked(s, "resident memory was not measured");
+        dp_summary_sentences_looked(s, "resident memory was not measured");
     if (!status) {
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
         if (peak.moments.bytes > 0)
-            dp_cli_sentences_looked(s, "at most %s in use, %s", most, when);
+            dp_summary_sentences_looked(s, "at most %s in use, %s", most, when);
     }
     for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
-        struct dp_cli_sentence *to = i == 1 ? dp_cli_sentences_add(s, "lost", 0.2) : NULL;
+        struct dp_summary_sentence *to = i == 1 ? dp_summary_sentences_add(s, "lost", 0.2) : NULL;
         if (to)
             snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
         if (to)
             to->verb = "top";
     }
     if (!status && dp_strings_count(&end.losses) < 2)
-        dp_cli_sentences_looked(s, "nothing lost");
-    dp_cli_sentences_note_symbols(s, &peak);
-    dp_cli_functions_fini(&freed);
+        dp_summary_sentences_looked(s, "nothing lost");
+    dp_summary_sentences_note_symbols(s, &peak);
+    dp_summary_functions_fini(&freed);
     dp_query_fini(&peak);
     dp_query_fini(&end);
     return status;
@@ -272,12 +272,12 @@ static int find_held(struct dp_cli_sentences *s)
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
-static void say_lock(struct dp_cli_sentences *s, const struct dp_cli_function *worst, double share,
-                     const struct dp_cli_place *place, bool is_gil, const char *duration)
+static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_function *worst, double share,
+                     const struct dp_summary_place *place, bool is_gil, const char *duration)
 {
-    struct dp_cli_sentence *to = dp_cli_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
+    struct dp_summary_sentence *to = dp_summary_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
     char delay[32];
-    dp_cli_sentences_time(delay, sizeof delay, worst->value);
+    dp_summary_sentences_time(delay, sizeof delay, worst->value);
     if (!to)
         return;
     if (!strcmp(place->name, HAND_OVER))
@@ -300,14 +300,14 @@ static void say_lock(struct dp_cli_sentences *s, const struct dp_cli_function *w
  * The function that made others wait most, if that is worth a sentence. Time without a holder comes second, and must be
  * more: a thread that has been woken needs some time to run, and nobody can mend that.
  */
-static const struct dp_cli_function *worst_holder(const struct dp_cli_functions *f, double lasted_ns)
+static const struct dp_summary_function *worst_holder(const struct dp_summary_functions *f, double lasted_ns)
 {
-    const struct dp_cli_function *worst = NULL, *other = NULL;
+    const struct dp_summary_function *worst = NULL, *other = NULL;
     for (size_t i = 0; i < f->at.n; i++) {
-        const struct dp_cli_function *it = &f->at.at[i];
+        const struct dp_summary_function *it = &f->at.at[i];
         bool is_synthetic = *dp_strings_at(&f->names, (uint32_t)i + 1) == '[';
         double share = is_synthetic ? HAND_OVER_SHARE : WAITS_SHARE;
-        const struct dp_cli_function **to = is_synthetic ? &other : &worst;
+        const struct dp_summary_function **to = is_synthetic ? &other : &worst;
         if (it->best && it->value >= WAITS_LEAST && (double)it->value >= share * lasted_ns &&
             it->value > (*to ? (*to)->value : 0))
             *to = it;
@@ -315,33 +315,33 @@ static const struct dp_cli_function *worst_holder(const struct dp_cli_functions 
     return worst ? worst : other;
 }
 
-static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
+static int find_locks(struct dp_summary_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
-    struct dp_cli_functions f = {.at = {0}};
-    struct dp_cli_place place;
+    struct dp_summary_functions f = {.at = {0}};
+    struct dp_summary_place place;
     char text[32];
-    if (!has_kind(paths, "mutex")) {
-        dp_cli_sentences_looked(s, "no lock that made others wait");
+    if (!dp_summary_sentences_have_kind(paths, "mutex")) {
+        dp_summary_sentences_looked(s, "no lock that made others wait");
         return 0;
     }
     int status = read_kind(s, &v, "mutex", "delay", &f);
     int64_t lasted_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
-    const struct dp_cli_function *most = status ? NULL : dp_cli_functions_largest(&f);
-    const struct dp_cli_function *worst = status ? NULL : worst_holder(&f, (double)lasted_ns);
-    if (worst && dp_cli_place_of_row(&place, &s->stacks, &v, worst->row)) {
-        dp_cli_sentences_time(text, sizeof text, lasted_ns);
+    const struct dp_summary_function *most = status ? NULL : dp_summary_functions_largest(&f);
+    const struct dp_summary_function *worst = status ? NULL : worst_holder(&f, (double)lasted_ns);
+    if (worst && dp_summary_place_of_row(&place, &s->stacks, &v, worst->row)) {
+        dp_summary_sentences_time(text, sizeof text, lasted_ns);
         char number[32];
         const char *lock = dp_query_label_value(&v.merge.model, worst->row, "lock", number);
         say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, &place,
                  lock && !strcmp(lock, "gil"), text);
     } else if (!status) {
-        dp_cli_sentences_time(text, sizeof text, most ? most->value : 0);
-        dp_cli_sentences_looked(
+        dp_summary_sentences_time(text, sizeof text, most ? most->value : 0);
+        dp_summary_sentences_looked(
             s, most ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", text);
     }
-    dp_cli_sentences_note_symbols(s, &v);
-    dp_cli_functions_fini(&f);
+    dp_summary_sentences_note_symbols(s, &v);
+    dp_summary_functions_fini(&f);
     dp_query_fini(&v);
     return status;
 }
@@ -352,10 +352,10 @@ static int find_locks(struct dp_cli_sentences *s, const struct dp_query_paths *p
 struct stuck {
     int64_t ms, since_ns; /* ms 0: nothing */
     bool is_end;          /* the process ended with the profile */
-    char text[DP_CLI_SENTENCE_BYTES];
+    char text[DP_SUMMARY_SENTENCE_BYTES];
 };
 
-static void read_stuck(const struct dp_cli_sentences *s, const char *file, struct stuck *stuck)
+static void read_stuck(const struct dp_summary_sentences *s, const char *file, struct stuck *stuck)
 {
     struct dp_query_source source = {.is_quiet = true};
     *stuck = (struct stuck){.ms = 0};
@@ -365,7 +365,7 @@ static void read_stuck(const struct dp_cli_sentences *s, const char *file, struc
         for (size_t i = 0; i < d->comments.n && !stuck->ms; i++) {
             size_t n, n_begin = strlen(DP_COMMENT_STUCK);
             const char *text = dp_decode_text(d, d->comments.at[i], &n);
-            char line[DP_CLI_SENTENCE_BYTES], *rest;
+            char line[DP_SUMMARY_SENTENCE_BYTES], *rest;
             if (n <= n_begin || memcmp(text, DP_COMMENT_STUCK, n_begin))
                 continue;
             snprintf(line, sizeof line, "%.*s", (int)(n - n_begin), text + n_begin);
@@ -380,10 +380,10 @@ static void read_stuck(const struct dp_cli_sentences *s, const char *file, struc
     dp_query_source_fini(&source);
 }
 
-static void say_stuck(struct dp_cli_sentences *s, const struct stuck *stuck)
+static void say_stuck(struct dp_summary_sentences *s, const struct stuck *stuck)
 {
     char since[64];
-    struct dp_cli_sentence *to = stuck->ms ? dp_cli_sentences_add(s, "stuck", 10) : NULL;
+    struct dp_summary_sentence *to = stuck->ms ? dp_summary_sentences_add(s, "stuck", 10) : NULL;
     if (!to)
         return;
     dp_query_at_text(since, sizeof since, stuck->since_ns);
@@ -401,7 +401,7 @@ static bool is_deadlock(const struct stuck *stuck)
  * Of each process its newest block profile. If the process ended with that, the one before it may know more: a thread
  * that runs the handler of the signal that ends the process is not seen to wait.
  */
-static int find_stuck(struct dp_cli_sentences *s)
+static int find_stuck(struct dp_summary_sentences *s)
 {
     struct dp_query_paths paths = {.n = 0};
     int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
@@ -426,35 +426,37 @@ static int find_stuck(struct dp_cli_sentences *s)
 
 static int by_weight(const void *a, const void *b)
 {
-    const struct dp_cli_sentence *x = a, *y = b;
+    const struct dp_summary_sentence *x = a, *y = b;
     return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-int dp_cli_sentences_find(struct dp_cli_sentences *s)
+int dp_summary_sentences_find(struct dp_summary_sentences *s)
 {
     struct dp_query_paths paths = {.n = 0};
     int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
-    if (has_kind(&paths, "heap") ||
-        !(has_kind(&paths, "mutex") || has_kind(&paths, "block") || has_kind(&paths, "cpu"))) {
+    if (dp_summary_sentences_have_kind(&paths, "heap") ||
+        !(dp_summary_sentences_have_kind(&paths, "mutex") || dp_summary_sentences_have_kind(&paths, "block") ||
+          dp_summary_sentences_have_kind(&paths, "cpu") || dp_summary_sentences_have_kind(&paths, "wall"))) {
         status = status ? status : find_leaks(s);
         status = status ? status : find_held(s);
     } else {
-        dp_cli_sentences_looked(s, "no heap profile: too few bytes were allocated for a sample (heap_rate=)");
+        dp_summary_sentences_looked(s, "no heap profile: too few bytes were allocated for a sample (heap_rate=)");
     }
     status = status ? status : find_locks(s, &paths);
     status = status ? status : find_stuck(s);
-    if (has_kind(&paths, "cpu"))
-        status = status ? status : dp_cli_sentences_cpu(s);
+    if (dp_summary_sentences_have_kind(&paths, "cpu"))
+        status = status ? status : dp_summary_sentences_cpu(s);
+    status = status ? status : dp_summary_sentences_wall(s, &paths);
     dp_query_paths_fini(&paths);
     say_symbols(s);
     qsort(s->at, s->n, sizeof *s->at, by_weight);
-    struct dp_cli_sentence *to = status ? NULL : dp_cli_sentences_add(s, s->n ? "looked" : "nothing", 0);
+    struct dp_summary_sentence *to = status ? NULL : dp_summary_sentences_add(s, s->n ? "looked" : "nothing", 0);
     if (to)
         snprintf(to->text, sizeof to->text, "%s%.700s.", s->n > 1 ? "Also looked at: " : "Nothing to say: ", s->looked);
     return status;
 }
 
-void dp_cli_sentences_fini(struct dp_cli_sentences *s)
+void dp_summary_sentences_fini(struct dp_summary_sentences *s)
 {
     dp_query_stacks_fini(&s->stacks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/cli/own_functions.c - sums the rows of a query by the user's own functions, and says where these are. */
-#include "tool/cli/own_functions.h"
+/* tool/summary/own_functions.c - sums the rows of a query by the user's own functions, and says where these are. */
+#include "tool/summary/own_functions.h"
 
 #include "tool/leaks/series.h"
 
@@ -13,50 +13,59 @@ static const struct dp_query_naming_frame *frame_at(const struct dp_query *v, si
     return &v->frames.at.at[v->stack.at[at]];
 }
 
-int dp_cli_functions_count(struct dp_cli_functions *f, struct dp_query *v, int sign, bool creates)
+const char *dp_summary_functions_name(const struct dp_query *v)
 {
+    return dp_query_naming_frames_text(&v->frames, frame_at(v, dp_leaks_shown_frame(v))->name);
+}
+
+int dp_summary_functions_add(struct dp_summary_functions *f, const struct dp_query *v, uint32_t row, int64_t value,
+                             bool creates)
+{
+    const char *name = dp_summary_functions_name(v);
     if (dp_strings_add(&f->names, "", 0) == DP_STRINGS_NONE)
         return -ENOMEM;
-    for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
-        int64_t value = dp_query_value(v, row);
-        int shown = value ? dp_query_row(v, row) : 0;
-        if (shown < 0)
-            return shown;
-        if (!shown || !v->stack.n)
-            continue;
-        size_t at = dp_leaks_shown_frame(v);
-        const char *name = dp_query_naming_frames_text(&v->frames, frame_at(v, at)->name);
-        uint32_t number = dp_strings_add(&f->names, name, strlen(name));
-        if (number == DP_STRINGS_NONE)
-            return -ENOMEM;
-        while (f->at.n < number) {
-            struct dp_cli_function *to = dp_vec_push(&f->at);
-            if (!to)
-                return -ENOMEM;
-            *to = (struct dp_cli_function){.value = 0};
-        }
-        struct dp_cli_function *to = number ? &f->at.at[number - 1] : NULL;
+    uint32_t number = dp_strings_add(&f->names, name, strlen(name));
+    if (number == DP_STRINGS_NONE)
+        return -ENOMEM;
+    while (f->at.n < number) {
+        struct dp_summary_function *to = dp_vec_push(&f->at);
         if (!to)
-            continue;
-        dp_model_merge_sum(&to->value, sign * value);
-        if (creates && value > to->best) {
-            to->best = value;
-            to->row = row;
-        }
+            return -ENOMEM;
+        *to = (struct dp_summary_function){.value = 0};
+    }
+    struct dp_summary_function *to = number ? &f->at.at[number - 1] : NULL;
+    if (!to)
+        return 0;
+    dp_model_merge_sum(&to->value, value);
+    if (creates && value > to->best) {
+        to->best = value;
+        to->row = row;
     }
     return 0;
 }
 
-const struct dp_cli_function *dp_cli_functions_largest(const struct dp_cli_functions *f)
+int dp_summary_functions_count(struct dp_summary_functions *f, struct dp_query *v, int sign, bool creates)
 {
-    const struct dp_cli_function *found = NULL;
+    for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
+        int64_t value = dp_query_value(v, row);
+        int shown = value ? dp_query_row(v, row) : 0;
+        int err = shown > 0 && v->stack.n ? dp_summary_functions_add(f, v, row, sign * value, creates) : 0;
+        if (shown < 0 || err)
+            return shown < 0 ? shown : err;
+    }
+    return 0;
+}
+
+const struct dp_summary_function *dp_summary_functions_largest(const struct dp_summary_functions *f)
+{
+    const struct dp_summary_function *found = NULL;
     for (size_t i = 0; i < f->at.n; i++)
         if (f->at.at[i].best && f->at.at[i].value > (found ? found->value : 0))
             found = &f->at.at[i];
     return found;
 }
 
-void dp_cli_functions_fini(struct dp_cli_functions *f)
+void dp_summary_functions_fini(struct dp_summary_functions *f)
 {
     dp_strings_fini(&f->names);
     dp_vec_fini(&f->at);
@@ -106,7 +115,7 @@ static size_t place_text(char *to, size_t n_bytes, const struct dp_query *v, siz
     return (size_t)n;
 }
 
-void dp_cli_place_text(char *to, size_t n_bytes, const struct dp_query *v, size_t at)
+void dp_summary_place_text(char *to, size_t n_bytes, const struct dp_query *v, size_t at)
 {
     size_t n = place_text(to, n_bytes, v, at), caller = at + 1;
     const char *name = dp_query_naming_frames_text(&v->frames, frame_at(v, at)->name);
@@ -120,12 +129,13 @@ void dp_cli_place_text(char *to, size_t n_bytes, const struct dp_query *v, size_
     place_text(to + n, n_bytes - n, v, caller);
 }
 
-bool dp_cli_place_of_row(struct dp_cli_place *place, struct dp_query_stacks *stacks, struct dp_query *v, uint32_t row)
+bool dp_summary_place_of_row(struct dp_summary_place *place, struct dp_query_stacks *stacks, struct dp_query *v,
+                             uint32_t row)
 {
     if (dp_query_row(v, row) < 0 || !v->stack.n)
         return false;
     size_t at = dp_leaks_shown_frame(v);
-    dp_cli_place_text(place->name, sizeof place->name, v, at);
+    dp_summary_place_text(place->name, sizeof place->name, v, at);
     place->stack = dp_query_stacks_add(stacks, v, at);
     return place->stack != DP_STRINGS_NONE;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/cli/wall_sentence.c - says in one sentence where threads spent their time: how many there were at a time, which
- * share of it they were in each state, and for which function's lock they waited most, and who held it.
+ * tool/summary/wall_sentence.c - says in one sentence where threads spent their time: how many there were at a time,
+ * which share of it they were in each state, and for which function's lock they waited most, and who held it.
  *
  * Threads that wait for work are left out. The holder comes from the chain profiles, of waits of that function.
  */
-#include "tool/cli/wall_sentence.h"
+#include "tool/summary/wall_sentence.h"
 
-#include "tool/cli/functions.h"
+#include "tool/summary/sentence_parts.h"
 #include "tool/query/print.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const struct {
                     {"lock", "wait for locks"}, {"io", "wait for io"},
                     {"sleep", "sleep"},         {"fault", "wait for memory"}};
 
-static int refuse_memory(const struct dp_cli_sentences *s)
+static int refuse_memory(const struct dp_summary_sentences *s)
 {
     dp_query_print_error(s->verb, "out of memory");
     return DP_EXIT_FAILED;
@@ -49,14 +49,14 @@ static int sum_states(struct dp_query *v, int64_t *sums, int64_t *all)
 }
 
 /* The function that waits for locks most, and its share of their time. */
-static int find_waiter(struct dp_query *v, struct dp_cli_functions *f)
+static int find_waiter(struct dp_query *v, struct dp_summary_functions *f)
 {
     char number[32];
     for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
         const char *state = dp_query_label_value(&v->merge.model, row, "state", number);
         bool waits = state && !strcmp(state, states[LOCK].label);
         int shown = waits ? dp_query_row(v, row) : 0;
-        int err = shown > 0 && v->stack.n ? dp_cli_functions_add(f, v, row, dp_query_value(v, row), true) : 0;
+        int err = shown > 0 && v->stack.n ? dp_summary_functions_add(f, v, row, dp_query_value(v, row), true) : 0;
         if (shown < 0 || err)
             return shown < 0 ? shown : err;
     }
@@ -64,53 +64,53 @@ static int find_waiter(struct dp_query *v, struct dp_cli_functions *f)
 }
 
 /* The function that held the locks which `waiter` waited for most; "" if none is known. */
-static int find_holder(struct dp_cli_sentences *s, const char *waiter, char holder[DP_CLI_NAME_BYTES])
+static int find_holder(struct dp_summary_sentences *s, const char *waiter, char holder[DP_SUMMARY_PLACE_BYTES])
 {
     struct dp_query v;
-    struct dp_cli_functions f = {.at = {0}};
-    int status = dp_cli_sentence_begin(&v, s, "delay", DP_QUERY_AT_USUAL);
+    struct dp_summary_functions f = {.at = {0}};
+    int status = dp_summary_sentences_query(&v, s, "delay", DP_QUERY_AT_USUAL);
     v.kind = "chain";
     if (!status)
         status = dp_query_read(&v, s->paths, s->n_paths);
     for (uint32_t row = 0; row < v.merge.model.rows.n && !status; row++) {
         int64_t value = dp_query_value(&v, row);
         bool is_his = value && dp_query_chain(&v, row, DP_QUERY_WAITER) > 0 && v.stack.n &&
-                      !strcmp(dp_cli_functions_name(&v), waiter);
+                      !strcmp(dp_summary_functions_name(&v), waiter);
         if (is_his && dp_query_chain(&v, row, DP_QUERY_HOLDER) > 0 && v.stack.n &&
-            dp_cli_functions_add(&f, &v, row, value, true))
+            dp_summary_functions_add(&f, &v, row, value, true))
             status = refuse_memory(s);
     }
-    const struct dp_cli_function *most = status ? NULL : dp_cli_functions_largest(&f);
+    const struct dp_summary_function *most = status ? NULL : dp_summary_functions_largest(&f);
     const char *name = most ? dp_strings_at(&f.names, (uint32_t)(most - f.at.at) + 1) : "";
-    snprintf(holder, DP_CLI_NAME_BYTES, "%s", *name == '[' ? "" : name);
-    dp_cli_functions_fini(&f);
+    snprintf(holder, DP_SUMMARY_PLACE_BYTES, "%s", *name == '[' ? "" : name);
+    dp_summary_functions_fini(&f);
     dp_query_fini(&v);
     return status;
 }
 
 struct lock_words {
-    char place[DP_CLI_NAME_BYTES + 64], holder[DP_CLI_NAME_BYTES];
+    char place[DP_SUMMARY_PLACE_BYTES], holder[DP_SUMMARY_PLACE_BYTES];
     uint32_t stack;
 };
 
-static int describe_lock(struct dp_cli_sentences *s, const struct dp_query_paths *paths, struct dp_query *v,
+static int describe_lock(struct dp_summary_sentences *s, const struct dp_query_paths *paths, struct dp_query *v,
                          struct lock_words *lock)
 {
-    struct dp_cli_functions f = {.at = {0}};
-    struct dp_cli_place place;
+    struct dp_summary_functions f = {.at = {0}};
+    struct dp_summary_place place;
     int status = find_waiter(v, &f) ? refuse_memory(s) : 0;
-    const struct dp_cli_function *most = status ? NULL : dp_cli_functions_largest(&f);
-    if (most && dp_cli_functions_describe(s, v, most->row, &place)) {
+    const struct dp_summary_function *most = status ? NULL : dp_summary_functions_largest(&f);
+    if (most && dp_summary_place_of_row(&place, &s->stacks, v, most->row)) {
         memcpy(lock->place, place.name, sizeof lock->place);
         lock->stack = place.stack;
-        if (dp_cli_sentence_has_kind(paths, "chain"))
+        if (dp_summary_sentences_have_kind(paths, "chain"))
             status = find_holder(s, dp_strings_at(&f.names, (uint32_t)(most - f.at.at) + 1), lock->holder);
     }
-    dp_cli_functions_fini(&f);
+    dp_summary_functions_fini(&f);
     return status;
 }
 
-static void write_sentence(struct dp_cli_sentence *to, double threads, const int64_t *sums, int64_t all,
+static void write_sentence(struct dp_summary_sentence *to, double threads, const int64_t *sums, int64_t all,
                            const struct lock_words *lock)
 {
     size_t room = sizeof to->text;
@@ -128,14 +128,14 @@ static void write_sentence(struct dp_cli_sentence *to, double threads, const int
     to->text[n - 1] = '.';
 }
 
-int dp_cli_wall_sentence_find(struct dp_cli_sentences *s, const struct dp_query_paths *paths)
+int dp_summary_sentences_wall(struct dp_summary_sentences *s, const struct dp_query_paths *paths)
 {
     struct dp_query v;
     struct lock_words lock = {.stack = DP_STRINGS_NONE};
     int64_t sums[STATES] = {0}, all = 0;
-    if (!dp_cli_sentence_has_kind(paths, "wall"))
+    if (!dp_summary_sentences_have_kind(paths, "wall"))
         return 0;
-    int status = dp_cli_sentence_begin(&v, s, "wall", DP_QUERY_AT_USUAL);
+    int status = dp_summary_sentences_query(&v, s, "wall", DP_QUERY_AT_USUAL);
     v.kind = "wall";
     v.without_idle = true;
     if (!status)
@@ -145,7 +145,8 @@ int dp_cli_wall_sentence_find(struct dp_cli_sentences *s, const struct dp_query_
     double lasted = (double)v.merge.header.duration_ns, threads = lasted > 0 ? (double)all / lasted : 0;
     if (!status && (double)sums[LOCK] >= LOCK_SHARE * (double)all && all)
         status = describe_lock(s, paths, &v, &lock);
-    struct dp_cli_sentence *to = !status && threads >= THREADS_LEAST ? dp_cli_sentence_add(s, "wall", 0.7) : NULL;
+    struct dp_summary_sentence *to =
+        !status && threads >= THREADS_LEAST ? dp_summary_sentences_add(s, "wall", 0.7) : NULL;
     if (to) {
         write_sentence(to, threads, sums, all, &lock);
         to->amount = all;
@@ -153,7 +154,7 @@ int dp_cli_wall_sentence_find(struct dp_cli_sentences *s, const struct dp_query_
         to->stack = lock.stack;
         to->verb = "top --kind wall --no-idle";
     } else if (!status) {
-        dp_cli_sentence_note(s, "threads all but idle");
+        dp_summary_sentences_looked(s, "threads all but idle");
     }
     dp_query_fini(&v);
     return status;
