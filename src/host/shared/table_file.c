@@ -220,7 +220,7 @@ static int write_arrays(int fd, const struct dp_shared_content *contents, size_t
 static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
 {
     struct dp_tables_file *h = file.header;
-    char page[DP_TABLE_FILE_HEADER];
+    static DP_LARGE _Alignas(8) char page[DP_TABLE_FILE_HEADER]; /* an event may come on a small stack */
     struct dp_tables_file *to = (struct dp_tables_file *)(void *)page;
     memset(page, 0, sizeof page);
     memcpy(page, h, sizeof *h);
