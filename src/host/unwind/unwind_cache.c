@@ -149,7 +149,7 @@ static uint64_t value_of_sibling(uintptr_t pc, bool exact, dp_object_id object)
     uintptr_t lookup_pc = exact ? pc : pc - 1, start = pc & ~(uintptr_t)(PIECE_BYTES - 1);
     if (!object) /* generated code may go while it is read */
         return frame_at(0, exact ? start : lookup_pc) | (uint64_t)dp_rule_none() << 32;
-    uint32_t rule = make_rule(object, lookup_pc, &start);
+    uint32_t rule = make_rule(object, lookup_pc, !exact, &start);
     return frame_at(object, exact ? start : lookup_pc) | (uint64_t)rule << 32;
 }
 

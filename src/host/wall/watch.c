@@ -145,7 +145,7 @@ static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
         return true;
     }
     t->still = 0;
-    if (dp_load_relaxed(&dp_labels_names_threads))
+    if (dp_load_relaxed(&dp_labels_added) & DP_LABELS_THREAD)
         t->labels = dp_cpu_proc_labels(tid);
     uint32_t where = waits ? 0 : dp_wall_place_of(slot, tid, now.clock_ns, keeps);
     now.queue_ns = dp_wall_place_queue_ns(slot, tid, keeps);
