@@ -2,6 +2,7 @@
 """Makes profiles by hand, and has a test case that gives them to the command, which is the test's first argument."""
 import gzip
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -12,6 +13,25 @@ from random_profile import HEAP, chunk, number, varint
 
 DELTAPROF = sys.argv.pop(1)
 os.environ['NO_COLOR'] = '1'  # tests compare texts
+
+
+def open_terminal():
+    """A terminal: (the side that reads, the side for a program). Skips the test where the system has none."""
+    try:
+        return pty.openpty()
+    except OSError as why:
+        raise unittest.SkipTest(f'no terminal: {why}')
+
+
+def all_of(master):
+    """What was written to a terminal whose other side is closed, in all its pieces."""
+    text = b''
+    try:
+        while piece := os.read(master, 65536):
+            text += piece
+    except OSError:  # the end
+        pass
+    return text
 
 
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):

@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from by_hand import DELTAPROF, Case, chain
+from by_hand import DELTAPROF, Case, all_of, chain, open_terminal
 from random_profile import MUTEX
 
 CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
@@ -235,20 +235,19 @@ class Summary(Case):
                              + ('; workers that run as another user .* cannot write here .*' if os.getuid() == 0 else '') + '\n$')
 
     def test_lines_are_as_wide_as_the_terminal(self):
-        import fcntl, pty, struct, termios
+        import fcntl, struct, termios
         directory = self.directory()
         for n_columns in 80, 120, 40:
-            master, slave = pty.openpty()
+            master, slave = open_terminal()
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, n_columns, 0, 0))
             subprocess.run([DELTAPROF, directory], stdout=slave, timeout=60, check=True)
             os.close(slave)
-            lines = os.read(master, 65536).decode().splitlines()
+            lines = all_of(master).decode().splitlines()
             os.close(master)
             self.assertTrue(all(len(line) <= n_columns for line in lines if 'deltaprof ' not in line), lines)
             self.assertGreater(len(lines), 6)
 
     def test_only_a_terminal_has_colours_and_only_if_the_user_does_not_object(self):
-        import pty
         directory = self.directory()
         self.file('d/server.7.0001.chain.pb.gz', [chain(1, 9, ['add', 'main'], ['report', 'timer'])], MUTEX, 10**18, 10)
         for verb in 'summary', 'top', 'tree', 'leaks', 'growth', 'waits':
@@ -260,10 +259,10 @@ class Summary(Case):
             self.assertEqual(coloured.count(b'\33[0m'), len(re.findall(b'\33\\[[1-9]', coloured)), coloured)
             for environment, has_colour in [({'TERM': 'xterm'}, True), ({'TERM': 'xterm', 'NO_COLOR': ''}, True), ({'TERM': 'xterm', 'NO_COLOR': '1'}, False),
                                             ({'TERM': 'dumb'}, False), ({}, False)]:
-                master, slave = pty.openpty()
+                master, slave = open_terminal()
                 subprocess.run([DELTAPROF, verb, directory], stdout=slave, timeout=60, check=True, env=environment)
                 os.close(slave)
-                self.assertEqual(b'\33[' in os.read(master, 65536), has_colour, (verb, environment))
+                self.assertEqual(b'\33[' in all_of(master), has_colour, (verb, environment))
                 os.close(master)
             self.run_it(verb, '--color=red', directory, status=2)
             self.assertEqual(self.error, f'deltaprof {verb}: --color red: auto, always or never\n')

@@ -7,7 +7,6 @@ written is an error.
 import gzip
 import json
 import os
-import pty
 import re
 import select
 import shutil
@@ -16,7 +15,7 @@ import sys
 import unittest
 
 import by_hand
-from by_hand import DELTAPROF, Case, profile
+from by_hand import DELTAPROF, Case, open_terminal, profile
 from random_profile import HEAP, MUTEX, chunk, number
 
 CORPUS = sys.argv.pop(1)
@@ -193,7 +192,7 @@ class Verbs(Case):
         paths = [self.file(f'a.1.{i:04}.heap.pb.gz', [(['f'], [1, 1, 1, 1])]) for i in (1, 2)]
         slow = ['strace', '-o', '/dev/null', '-P', paths[0], '-e', 'inject=openat:delay_enter=1300000']
         for command, says in ([], False), (slow, True):
-            master, slave = pty.openpty()
+            master, slave = open_terminal()
             subprocess.run([*command, DELTAPROF, 'top', *paths], stderr=slave, stdout=subprocess.DEVNULL, timeout=60, check=True)
             text = os.read(master, 4096) if select.select([master], [], [], .1)[0] else b''
             os.close(slave)

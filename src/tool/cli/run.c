@@ -77,8 +77,12 @@ static int options(int argc, char **argv, struct dp_run_text *text, const char *
             error = dp_run_text_append(text, "start=off");
             continue;
         }
-        if (!strcmp(argv[i], "--serve") && i + 1 < argc) {
-            *serve = argv[++i];
+        if (!strcmp(argv[i], "--serve")) {
+            if (++i == argc) {
+                dp_query_print_error("run", "--serve needs an ADDRESS, as 127.0.0.1:6060");
+                return -EINVAL;
+            }
+            *serve = argv[i];
             continue;
         }
         if (strncmp(argv[i], "-o", 2)) {
