@@ -216,7 +216,7 @@ bool dp_recover_is_served(const char *directory)
     return dp_tables_place_is_served(directory);
 }
 
-void dp_recover_leave(const char *directory)
+void dp_recover_end_serving(const char *directory)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/" DP_TABLES_SERVE_FILE, directory);

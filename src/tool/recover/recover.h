@@ -85,7 +85,7 @@ int dp_recover_delete(const char *directory, const struct dp_recover_table *tabl
  */
 int dp_recover_serve(const char *directory, char *why);
 /* Deletes the file of that lock, and the directory if nothing else is in it. */
-void dp_recover_leave(const char *directory);
+void dp_recover_end_serving(const char *directory);
 /* Whether another program serves the directory. */
 bool dp_recover_is_served(const char *directory);
 

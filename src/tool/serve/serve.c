@@ -171,7 +171,7 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_http_socket_remove_file();
     }
     if (options->program)
-        dp_recover_leave(f->workers.path);
+        dp_recover_end_serving(f->workers.path);
     dp_serve_cursors_fini(&f->cursors);
     dp_serve_workers_fini(&f->workers);
     close(lock);
