@@ -233,7 +233,8 @@ bool dp_lookup_may_be_exported(const char *text)
 {
     struct name name = {text, "", hash_of(text), false};
     struct object program;
-    return !read_object(dp_libc_loader()->r_map, &program) || first_of(&program, &name); /* the first object is the program */
+    return !read_object(dp_libc_loader()->r_map, &program) ||
+           first_of(&program, &name); /* the first object is the program */
 }
 
 struct wanted {

@@ -137,7 +137,8 @@ static void set(const struct dp_config *conf)
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
     dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
-    if (conf->stuck_ns || conf->wall_rate_ns || (dp_agent_tick_has_sink() && conf->interval_ns) || dp_load_relaxed(&agent.hear))
+    if (conf->stuck_ns || conf->wall_rate_ns || (dp_agent_tick_has_sink() && conf->interval_ns) ||
+        dp_load_relaxed(&agent.hear))
         dp_store_relaxed(&agent.wanted, true);
 }
 

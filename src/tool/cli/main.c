@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static const struct dp_cli_verb verbs[] = {
-    {"run", "[-o KEY=VALUE[,...]]... [--dormant] [--serve ADDRESS] [--] COMMAND [ARG...]", "run a program with the profiler in it",
-     dp_cli_run},
+    {"run", "[-o KEY=VALUE[,...]]... [--dormant] [--serve ADDRESS] [--] COMMAND [ARG...]",
+     "run a program with the profiler in it", dp_cli_run},
     {"on", "PID [-o KEY=VALUE[,...]]... [--wait TIME]", "turn the profiler on in a process of run --dormant",
      dp_cli_on},
     {"off", "PID [--wait TIME]", "turn it off again", dp_cli_off},
