@@ -345,7 +345,7 @@ EXPORT char *getcwd(char *buffer, size_t n)
 
 /* The caller may be deltaprof's interposer: the victim itself uses no syscall(). Some calls never fail if their
  * arguments are good: the thread's id, an action for a signal, a signal to itself. A futex that fails at once is one
- * that was woken. */
+ * that was woken. A close releases the descriptor whatever it returns. */
 EXPORT long syscall(long n, ...)
 {
     va_list args;
@@ -353,8 +353,8 @@ EXPORT long syscall(long n, ...)
     long a = va_arg(args, long), b = va_arg(args, long), c = va_arg(args, long), d = va_arg(args, long),
          e = va_arg(args, long), f = va_arg(args, long);
     va_end(args);
-    bool never =
-        n == SYS_futex || n == SYS_gettid || n == SYS_tgkill || n == SYS_rt_sigaction || n == SYS_rt_sigtimedwait;
+    bool never = n == SYS_futex || n == SYS_gettid || n == SYS_tgkill || n == SYS_rt_sigaction ||
+                 n == SYS_rt_sigtimedwait || n == SYS_close;
     bool opens = n == SYS_openat || n == SYS_dup || n == 434 /* pidfd_open */ || n == 438 /* pidfd_getfd */;
     if (!never && FAILS(EPERM))
         return -1;

@@ -33,7 +33,8 @@ enum { KEYS_IN_THREAD = 32, ROUNDS = 4, CLAIM_TRIES = 10000, ENDED = 256 };
 struct dp_wall_state_now dp_wall_now;
 
 static DP_LARGE struct dp_tids tids;
-static DP_LARGE struct dp_wall_thread threads[DP_WALL_THREADS];
+/* Mapped at the first begin; a slot is published after it [SLOT]. */
+static struct dp_wall_thread *_Atomic threads;
 static _Atomic uint32_t n_serials;
 static _Atomic bool is_used; /* a thread was entered */
 static struct {
@@ -58,7 +59,7 @@ const char *dp_wall_state_name(unsigned state)
 
 struct dp_wall_thread *dp_wall_thread_at(dp_wall_slot slot)
 {
-    return &threads[slot - 1];
+    return dp_load_relaxed(&threads) + (slot - 1);
 }
 
 int32_t dp_wall_thread_tid(dp_wall_slot slot)
@@ -73,7 +74,7 @@ dp_wall_slot dp_wall_thread_find(int32_t tid)
 
 dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
 {
-    dp_wall_slot slot = dp_tids_claim(&tids, tid);
+    dp_wall_slot slot = dp_load_relaxed(&threads) ? dp_tids_claim(&tids, tid) : 0;
     if (!slot) {
         dp_stats_add(DP_STAT_WALL_UNLISTED, 1);
         return 0;
@@ -123,7 +124,7 @@ bool dp_wall_thread_claim(dp_wall_slot slot)
 {
     for (unsigned i = 0; i < CLAIM_TRIES; i++) {
         uint32_t is_free = 0;
-        if (dp_cas_acquire(&threads[slot - 1].busy, &is_free, 1)) /* [BUSY] */
+        if (dp_cas_acquire(&dp_wall_thread_at(slot)->busy, &is_free, 1)) /* [BUSY] */
             return true;
         sched_yield();
     }
@@ -132,7 +133,7 @@ bool dp_wall_thread_claim(dp_wall_slot slot)
 
 void dp_wall_thread_unclaim(dp_wall_slot slot)
 {
-    dp_store_release(&threads[slot - 1].busy, 0); /* [BUSY] */
+    dp_store_release(&dp_wall_thread_at(slot)->busy, 0); /* [BUSY] */
 }
 
 /* ---- what other profiles tell ----------------------------------------------------------------------------------- */
@@ -206,6 +207,8 @@ static void key_ends(void *value)
 
 void dp_wall_threads_init(void)
 {
+    if (!dp_load_relaxed(&threads)) /* without memory no thread is listed, which is counted */
+        dp_store_release(&threads, dp_mem_map(DP_WALL_THREADS * sizeof(struct dp_wall_thread)));
     if (dp_load_relaxed(&end_of_thread.is_made) || pthread_key_create(&end_of_thread.key, key_ends))
         return;
     if (end_of_thread.key < KEYS_IN_THREAD)

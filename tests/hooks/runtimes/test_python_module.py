@@ -224,7 +224,7 @@ print(sys.getsizeof(object()), deltaprof.version)
         r = run([path, '-S', '-c', program, first, second], preload=False, extra=ALONE)
         said = r.stdout.splitlines()
         assert r.status == 0 and said[:3] == ['deltaprof.set: a bad key or value: nonsense=1', 'deltaprof.start: the profiler runs already',
-                                              "deltaprof.write: 'memory' is none of heap, mutex, block, cpu, chain"], (version, r.stdout, r.stderr)
+                                              "deltaprof.write: 'memory' is none of heap, mutex, block, cpu, chain, wall"], (version, r.stdout, r.stderr)
         size = int(said[3].split()[0])
         assert re.match(r'\d+\.\d+\.\d+$', said[3].split()[1])
         assert len(r.stderr.splitlines()) == 1 and 'nonsense' in r.stderr, r.stderr
