@@ -153,6 +153,43 @@ static void a_thread_s_name_is_a_label_while_the_key_is_on(void **state)
     assert_int_equal(now(), 0);
 }
 
+enum { PUSHERS = 4, NEW_PAIRS = 500 };
+
+static pthread_barrier_t all_push;
+static uint32_t pushed[PUSHERS][NEW_PAIRS];
+
+static void *push_all(void *at)
+{
+    uint32_t *to = at;
+    char value[16];
+    for (int i = 0; i < NEW_PAIRS; i++) {
+        snprintf(value, sizeof value, "at once %d", i);
+        if (i % 10 == 0)
+            pthread_barrier_wait(&all_push);
+        deltaprof_label_push("order", value);
+        to[i] = deltaprof_labels_swap(0);
+    }
+    return NULL;
+}
+
+static void threads_that_push_a_new_pair_at_once_have_one_set(void **state)
+{
+    pthread_t threads[PUSHERS];
+    pthread_barrier_init(&all_push, NULL, PUSHERS);
+    for (int i = 0; i < PUSHERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, push_all, pushed[i]), 0);
+    for (int i = 0; i < PUSHERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < NEW_PAIRS; i++) {
+        char value[16];
+        snprintf(value, sizeof value, "at once %d", i);
+        assert_int_equal(dp_labels_get(pushed[0][i] << DP_LABELS_LOCK_BITS, pairs, 8), 1);
+        assert_string_equal(pairs[0].value, value);
+        for (int k = 1; k < PUSHERS; k++)
+            assert_int_equal(pushed[k][i], pushed[0][i]);
+    }
+}
+
 /* The last one: it fills the table. */
 static void too_many_values_become_other(void **state)
 {
@@ -192,6 +229,7 @@ int main(void)
         cmocka_unit_test(long_texts_are_cut_between_characters),
         cmocka_unit_test(a_set_moves_to_another_thread),
         cmocka_unit_test(a_thread_s_name_is_a_label_while_the_key_is_on),
+        cmocka_unit_test(threads_that_push_a_new_pair_at_once_have_one_set),
         cmocka_unit_test(too_many_values_become_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
