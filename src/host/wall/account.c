@@ -16,6 +16,12 @@
  * The rest goes to the place that the next look sees. A look at a running thread sees none; then the time is owed until
  * one does. Each place so has in the mean what the thread spent there. A report does not wait for the next look.
  *
+ * The kernel tells of a time in a queue when the thread leaves the queue. A look or a report before that finds the time
+ * off the processor, and may have given it to the lock whose wait has just ended, or to the last place. When the kernel
+ * tells of it, as much is not runnable yet as rows of other states have of it. It becomes runnable as soon as the
+ * thread is off the processor for as long elsewhere; if it ends before, the rows of other states keep it. So rows never
+ * have more than the life.
+ *
  * Clocks are read one after the other, so a stretch may seem to have more CPU time than it is long, by microseconds.
  * What rows have too much is subtracted from the next stretch.
  */
@@ -238,6 +244,11 @@ static int64_t add_waits(const struct waits *waits, int64_t off_ns, int64_t queu
     return lock_ns;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Where time belongs of which no look has seen the place. lock: the row of a wait in the same stretch, or 0. */
 static uint32_t place_of_rest(const struct dp_wall_thread *t, int64_t rest_ns, const struct waits *waits, uint32_t lock)
 {
@@ -254,6 +265,9 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
     if (now->queue_ns >= 0 && t->queue_ns >= 0 && now->queue_ns > t->queue_ns)
         queue_ns = now->queue_ns - t->queue_ns;
     int64_t off_ns = t->owed_ns + (now->now_ns - t->until_ns) - run_ns - queue_ns;
+    int64_t early_ns = off_ns < 0 ? least(queue_ns, -off_ns) : 0; /* rows of other states have it */
+    queue_ns -= early_ns;
+    off_ns += early_ns;
     bool stood = t->stands && !run_ns;
     uint32_t place = where ? where : stood && !t->wait.begin_ns ? t->where : 0, lock = 0;
     add_running(slot, now, end);
@@ -271,7 +285,7 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
     t->owed_ns = off_ns;
     t->until_ns = now->now_ns;
     t->clock_ns = now->clock_ns;
-    t->queue_ns = now->queue_ns;
+    t->queue_ns = now->queue_ns - early_ns;
     t->stands = stood;
     if (!stood)
         t->next_look = 0;

@@ -11,6 +11,10 @@
  * run_ns on by compare-and-swap, so each nanosecond is added once. Waits are collected by stack until the next look,
  * because only then the thread's time in queues of processors is known, which a wait's time contains. If a thread waits
  * in more stacks than there are places, one stack has another one's time: the sum stays true.
+ *
+ * A thread that leaves the kernel is still listed. So it says first that it has ended, then it looks for its account; a
+ * list first enters a thread, then looks whether it has ended. Both orders are total [ENDED]: no thread is entered
+ * again after its end.
  */
 #include "host/wall/threads.h"
 
@@ -108,7 +112,7 @@ void dp_wall_thread_remove(dp_wall_slot slot)
 bool dp_wall_thread_has_ended(int32_t tid)
 {
     for (unsigned i = 0; i < ENDED; i++)
-        if (dp_load_relaxed(&ended.tids[i]) == tid)
+        if (dp_load_total(&ended.tids[i]) == tid) /* [ENDED] */
             return true;
     return false;
 }
@@ -180,6 +184,7 @@ void dp_wall_threads_listen(bool on)
 
 static void close_account(int32_t tid)
 {
+    dp_swap_total(&ended.tids[dp_add_relaxed(&ended.n, 1) % ENDED], tid); /* [ENDED] */
     dp_wall_slot slot = dp_wall_thread_find(tid);
     if (!slot)
         return;
@@ -190,7 +195,6 @@ static void close_account(int32_t tid)
         dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
         dp_wall_thread_unclaim(slot);
     }
-    dp_store_relaxed(&ended.tids[dp_add_relaxed(&ended.n, 1) % ENDED], tid);
     dp_wall_thread_remove(slot);
 }
 

@@ -59,7 +59,7 @@ struct dp_wall_thread {
     uint32_t where;         /* the record of where it was seen off the processor last; 0: it was not */
     uint32_t labels;        /* with its name */
     int64_t until_ns;       /* up to then its life is in rows, but for owed_ns */
-    int64_t queue_ns;       /* its time in queues of processors at until_ns */
+    int64_t queue_ns;       /* its time in queues of processors that is in rows; -1: not known at until_ns */
     int64_t owed_ns;        /* time off the processor before until_ns; below 0: rows have too much */
     struct dp_waiting wait; /* for a lock, under way; begin_ns 0: none */
     struct {                /* waits for locks that ended and are in no row, by block record + 1 */

@@ -73,6 +73,10 @@ static int visit_thread(int32_t tid, void *ctx)
     if (!slot && !dp_wall_thread_has_ended(tid)) {
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
         slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
+        if (slot && dp_wall_thread_has_ended(tid)) { /* meanwhile */
+            dp_wall_thread_remove(slot);
+            slot = 0;
+        }
     }
     if (slot)
         dp_wall_thread_at(slot)->seen = watch.n_lists;

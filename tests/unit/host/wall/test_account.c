@@ -135,6 +135,31 @@ static void time_without_a_place_waits_for_one(void **state)
     assert_int_equal(added[DP_WALL_UNKNOWN], 60 * MS);
 }
 
+/* The kernel tells of a time in a queue when it is over; a look in between may have given it to another state. */
+static void time_in_a_queue_is_in_rows_once(void **state)
+{
+    (void)state;
+    int64_t added[DP_WALL_STATES];
+    forget_thread();
+    /* A wait of 35 ms has ended, and since then the thread has been in a queue for 15 ms, which no one knows yet. */
+    int64_t sum = account((struct dp_wall_clocks){60 * MS, 10 * MS, 0}, 0, DP_WALL_GOES_ON, false, 50 * MS, 0, added);
+    assert_int_equal(added[DP_WALL_LOCK], 50 * MS);
+    sum += account((struct dp_wall_clocks){62 * MS, 11 * MS, 16 * MS}, 0, DP_WALL_GOES_ON, false, 0, 0, added);
+    assert_int_equal(added[DP_WALL_RUNNING], MS);
+    assert_int_equal(added[DP_WALL_RUNNABLE], MS);
+    assert_int_equal(sum, 62 * MS);
+    sum += account((struct dp_wall_clocks){63 * MS, 12 * MS, 16 * MS}, 0, DP_WALL_ENDS, false, 0, 0, added);
+    assert_int_equal(sum, 63 * MS);
+    forget_thread();
+    /* If it goes on, the lock has had its share of the next wait already. */
+    sum = account((struct dp_wall_clocks){60 * MS, 10 * MS, 0}, 0, DP_WALL_GOES_ON, false, 50 * MS, 0, added);
+    sum += account((struct dp_wall_clocks){62 * MS, 11 * MS, 16 * MS}, 0, DP_WALL_GOES_ON, false, 0, 0, added);
+    sum += account((struct dp_wall_clocks){90 * MS, 12 * MS, 16 * MS}, 0, DP_WALL_ENDS, false, 27 * MS, 0, added);
+    assert_int_equal(added[DP_WALL_RUNNABLE], 15 * MS);
+    assert_int_equal(added[DP_WALL_LOCK], 12 * MS);
+    assert_int_equal(sum, 90 * MS);
+}
+
 /* Whatever clocks and waits say, and though clocks are not read at one moment. */
 static void states_sum_to_the_life(void **state)
 {
@@ -185,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_stretch_is_divided_to_the_nanosecond),
         cmocka_unit_test(waits_have_their_part_without_queues),
         cmocka_unit_test(time_without_a_place_waits_for_one),
+        cmocka_unit_test(time_in_a_queue_is_in_rows_once),
         cmocka_unit_test(states_sum_to_the_life),
         cmocka_unit_test(each_system_call_has_its_state),
     };
