@@ -6,7 +6,7 @@ import subprocess
 import urllib.request
 
 import reader
-from harness import HOOKS, environment, free_port, main, profiles, run, skip, three_tries, victim, wait_for_server, wait_until
+from harness import HOOKS, environment, free_port, main, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
 
 RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
 MS = 1000000
@@ -41,7 +41,7 @@ def assert_life(life, ns):
 def assert_share(own_ns, seen, state, life_ns, bound):
     """The profile also has what the thread did before it began to count and after it ended to."""
     more_ns = max(0, sum(seen.values()) - life_ns)
-    assert own_ns - bound * life_ns - 20 * MS <= seen[state] <= own_ns + bound * life_ns + 20 * MS + more_ns, (own_ns, seen, state, life_ns, bound)
+    unless_busy(own_ns - bound * life_ns - 20 * MS <= seen[state] <= own_ns + bound * life_ns + 20 * MS + more_ns, own_ns, seen, state, life_ns, bound)
 
 
 @three_tries
@@ -83,7 +83,8 @@ def that_short_threads_are_whole():
     seen = by_state(rows(r), 'brief')
     print(life, states, dict(seen))
     assert_life(life, sum(seen.values()))
-    assert states['running'] <= seen['running'] <= states['running'] + 200 * MS, (states, seen)
+    assert states['running'] <= seen['running'], (states, seen)
+    unless_busy(seen['running'] <= states['running'] + 200 * MS, states, seen)
 
 
 @three_tries
@@ -94,7 +95,8 @@ def that_without_cpu_samples_running_is_known_too():
     for thread, (life, states) in lives(r).items():
         seen = by_state(loaded, thread)
         assert_life(life, sum(seen.values()))
-        assert states['running'] <= seen['running'] <= states['running'] + 40 * MS, (thread, states, seen)
+        assert states['running'] <= seen['running'], (thread, states, seen)
+        unless_busy(seen['running'] <= states['running'] + 40 * MS, thread, states, seen)
     assert {names for names, labels, _ in loaded if labels['state'] == 'running'} == {('[not walked]',)}
 
 
@@ -183,7 +185,7 @@ def that_the_endpoint_profiles_for_its_window():
         print(dict(found))
         window_ns = p.duration_ns
         for key in (('idle_cond', 'lock'), ('idle_epoll', 'io'), ('idle_poll', 'sleep'), ('idle_read', 'io')):
-            assert 0.9 * 2 * 2000 * MS <= found[key] <= 2 * window_ns + 200 * MS, (key, found, window_ns)
+            unless_busy(0.9 * 2 * 2000 * MS <= found[key] <= 2 * window_ns + 200 * MS, key, found, window_ns)
         before = victim_.get('wall').total('wall')
         assert victim_.get('wall').total('wall') == before  # nobody looks any more
         # From start: what windows had, once.
