@@ -11,6 +11,7 @@
  * for the heaviest of the rows that are left.
  */
 #include "host/report/emit.h"
+#include "host/symbols/outside.h"
 
 #include "base/stats.h"
 #include "base/text.h"
@@ -217,7 +218,7 @@ static void comments(const struct pass *p)
         stuck_comment(p->encode, p->emission);
     if (p->emission->in_use_at_ns)
         number_comment(p->encode, DP_COMMENT_PEAK_AT, "", p->emission->in_use_at_ns);
-    if (p->emission->tells_allocated)
+    if (p->emission->tells_allocated && !dp_symbols_outside.is_on) /* the count is the process's own */
         number_comment(p->encode, DP_COMMENT_ALLOCATED, "", p->emission->allocated_bytes);
     if (p->emission->resident.all_bytes) {
         number_comment(p->encode, DP_COMMENT_RSS_TOTAL, "", p->emission->resident.all_bytes);

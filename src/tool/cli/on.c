@@ -150,8 +150,7 @@ static int run(int argc, char **argv, const char *about)
     if (!status) {
         enum dp_run_control result = dp_run_control_send(request.pid, command, request.wait_ns, why, sizeof why);
         if (result == DP_RUN_CONTROL_UNHEARD)
-            dp_query_print_error(request.verb,
-                                 "process %d has not allocated since: it will hear it at its next allocation",
+            dp_query_print_error(request.verb, "process %d has not heard it yet: it will while it allocates",
                                  (int)request.pid);
         else if (result == DP_RUN_CONTROL_FAILED)
             dp_query_print_error(request.verb, "%s", why);

@@ -31,7 +31,9 @@ static const char about[] =
     "\n"
     "  --dormant        profile nothing until deltaprof on PID asks for it: the same as -o start=off\n"
     "  --serve ADDRESS  start deltaprof serve beside COMMAND: one endpoint for it and all that it starts. The tables\n"
-    "                   are in a directory of their own, unless tables= names one; no files are written without out=\n"
+    "                   are in a directory of their own (for deltaprof ps: it is printed), unless tables= names one; "
+    "token= is\n"
+    "                   asked for; no files are written without out=\n"
     "\n"
     "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
     "loaded into it; 2 if an option is wrong.\n"
@@ -182,7 +184,7 @@ static int serve_beside(const char *address, const struct dp_config *conf)
         dp_query_print_error("run", "--serve needs tables=DIR, a directory in a tmpfs");
         return -EINVAL;
     }
-    int err = dp_run_beside_serve(address, conf->tables, why, sizeof why);
+    int err = dp_run_beside_serve(address, conf->token, conf->tables, why, sizeof why);
     if (err)
         fprintf(stderr, "%s\n", why);
     else

@@ -19,6 +19,7 @@ static const char about[] =
     "  profile                                                        CPU time of 30 seconds\n"
     "  view, metrics                                                  the live page; OpenMetrics\n"
     "\n"
+    "Where threads wait (wall) is told by a process itself: its files and its own endpoint have it.\n"
     "Cursors live in this process: after a restart of serve the first delta begins at each process's start again.\n"
     "While it runs, other commands leave the tables of ended processes to it.\n"
     "\n"

@@ -289,6 +289,8 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
         if (t->state == DP_RECOVER_LIVES)
             continue;
         stays[i] = true;
+        if (t->state == DP_RECOVER_ENDED && !*t->out)
+            continue; /* it has no files: only a program that serves the directory passes it on */
         bool is_asked =
             !out || t->state == DP_RECOVER_DONE || (asked && *t->out && realpath(t->out, real) && !strcmp(real, asked));
         if (!is_asked || (t->state == DP_RECOVER_UNKNOWN && out))

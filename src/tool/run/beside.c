@@ -104,8 +104,8 @@ struct beside {
     pid_t program;
     const struct dp_config *conf; /* of a pusher */
     const char *dir;
-    const char *address, *tables; /* of a server */
-    int lines[2];                 /* a pipe for what the server prints */
+    const char *address, *token, *tables; /* of a server */
+    int lines[2];                         /* a pipe for what the server prints */
 };
 
 static void become_pusher(const struct beside *b)
@@ -136,7 +136,8 @@ static void become_server(const struct beside *b)
     if (lines < 0 || nothing < 0 || dup2(lines, 1) != 1 || dup2(lines, 2) != 2 || dup2(nothing, 0) != 0 ||
         leave_program(3))
         return;
-    execl("/proc/self/exe", "deltaprof", "serve", "--listen", b->address, "--while", id, b->tables, NULL);
+    execl("/proc/self/exe", "deltaprof", "serve", "--listen", b->address, "--while", id, "--token", b->token, b->tables,
+          NULL);
 }
 
 /* Starts a process that is no child of this one. 0 or a negative errno. */
@@ -164,9 +165,9 @@ int dp_run_beside_start(const struct dp_config *conf, const char *dir)
     return start(become_pusher, &b);
 }
 
-int dp_run_beside_serve(const char *address, const char *tables, char *why, size_t n_why)
+int dp_run_beside_serve(const char *address, const char *token, const char *tables, char *why, size_t n_why)
 {
-    struct beside b = {.program = getpid(), .address = address, .tables = tables};
+    struct beside b = {.program = getpid(), .address = address, .token = token, .tables = tables};
     int is_reaper = 0;
     size_t n = 0;
     prctl(PR_GET_CHILD_SUBREAPER, &is_reaper);

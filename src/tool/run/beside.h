@@ -17,8 +17,8 @@ int dp_run_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char
 int dp_run_beside_start(const struct dp_config *, const char *dir);
 
 /*
- * Starts `deltaprof serve` at that address, for the directory `tables`, until this process and all of the directory
- * have ended; waits until it answers. Returns 0 and the line that it printed in why; or a negative errno and the
- * reason.
+ * Starts `deltaprof serve` at that address, with the file of the token ("": none), for the directory `tables`, until
+ * this process and all of the directory have ended; waits until it answers. Returns 0 and the line that it printed in
+ * why; or a negative errno and the reason.
  */
-int dp_run_beside_serve(const char *address, const char *tables, char *why, size_t n_why);
+int dp_run_beside_serve(const char *address, const char *token, const char *tables, char *why, size_t n_why);

@@ -60,6 +60,13 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
 
 /* ---- profiles ---- */
 
+/* Processes that have ended are read by another thread (serve.c). */
+static int look(struct dp_serve_family *f)
+{
+    int n = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
+    return n < 0 ? n : 0;
+}
+
 static bool is_sampled(const struct dp_serve_family *f, unsigned kind)
 {
     for (size_t i = 0; i < f->workers.at.n; i++)
@@ -72,8 +79,8 @@ static bool is_sampled(const struct dp_serve_family *f, unsigned kind)
 static void check(struct deltaprof_http_reply *r)
 {
     const struct dp_http_request *q = &r->request;
-    if (q->kind >= DP_KIND_TABLES)
-        refuse(r, 404, "this profile is not in the tables of processes");
+    if (!dp_serve_workers_tell(q->kind))
+        refuse(r, 404, "this profile is not whole in the tables of processes: ask one with `listen`");
     else if (q->has_types || q->has_symbolize || q->has_max_samples || q->has_age || q->text || q->locks)
         refuse(r, 400,
                "types, symbolize, max_samples, age, lock and debug are settings of a process: ask one with `listen`");
@@ -114,6 +121,13 @@ static int collect(unsigned kind)
     return dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
 }
 
+/* Where the profiles of a process begin, or of all. */
+static int64_t begin_ns(pid_t pid)
+{
+    const struct dp_serve_worker *w = pid ? dp_serve_workers_find(&dp_serve_family.workers, pid) : NULL;
+    return w ? w->table.begin_wall_ns : dp_serve_family.workers.first_ns;
+}
+
 static void begin_delta(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
@@ -125,6 +139,8 @@ static void begin_delta(struct deltaprof_http_reply *r)
         refuse(r, 503, "too many cursors, or no memory for another one");
         return;
     }
+    if (is_new)
+        c->pending.from_ns = begin_ns(q->pid);
     if (is_new && !q->from_now)
         err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, c);
     if (err) {
@@ -159,7 +175,7 @@ static void begin_total(struct deltaprof_http_reply *r)
     if (err)
         refuse(r, 503, "no memory for the profiles");
     else
-        write_joined(r, &all.pending, 0);
+        write_joined(r, &all.pending, begin_ns(q->pid));
     dp_serve_deltas_clear(&all.pending);
 }
 
@@ -193,7 +209,7 @@ static void end_window(struct deltaprof_http_reply *r)
 static void begin_profile(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
-    if (dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors)) {
+    if (look(f) < 0) {
         refuse(r, 503, "the directory of the tables cannot be read; the log of deltaprof serve says why");
         return;
     }
@@ -219,12 +235,12 @@ static const char *begin_page(struct deltaprof_http_reply *r)
         begin_profile(r);
         return TEXT;
     case DP_HTTP_PAGE_INDEX:
-        err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+        err = look(f);
         err = err ? err : collect(DP_KIND_HEAP);
         err = err ? err : dp_serve_pages_index(f, dp_serve_bytes_append, &r->text);
         break;
     case DP_HTTP_PAGE_METRICS:
-        err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+        err = look(f);
         err = err ? err : dp_serve_pages_metrics(f, dp_serve_bytes_append, &r->text);
         if (err)
             refuse(r, 503, "the metrics could not be made");

@@ -73,7 +73,7 @@ int dp_serve_pages_index(struct dp_serve_family *f, dp_pprof_write_fn fn, void *
           "processes</h1>\n<ul>\n",
           (unsigned long long)f->workers.n_ended);
     for (size_t i = 0; (endpoint = dp_kind_endpoint_at(i, &kind)); i++)
-        if (kind < DP_KIND_TABLES)
+        if (dp_serve_workers_tell(kind))
             print(&out, "<li><a href=\"%s\">%s</a>: %s\n", endpoint->name, endpoint->name, endpoint->words);
     print(&out,
           "<li><a href=\"view\">view</a>: the page, live\n<li><a href=\"metrics\">metrics</a>: OpenMetrics\n</ul>\n"
@@ -143,6 +143,8 @@ int dp_serve_pages_metrics(struct dp_serve_family *f, dp_pprof_write_fn fn, void
     if (!dp_vec_room(&sums, n + 1))
         return -ENOMEM;
     for (unsigned kind = 0; kind < DP_KIND_TABLES && !out.err; kind++) {
+        if (!dp_serve_workers_tell(kind))
+            continue;
         memset(sums.at, 0, (n + 1) * sizeof *sums.at);
         out.err = dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
         for (size_t i = 0; i < n && !out.err; i++)

@@ -5,6 +5,7 @@
  */
 #include "tool/serve/serve.h"
 
+#include "base/mem.h"
 #include "base/module.h"
 #include "config/address.h"
 #include "endpoint/access.h"
@@ -28,6 +29,8 @@
 #define MAX_CONNECTIONS 64
 #define REQUEST_S       10
 #define REPLY_S         120
+#define BIND_TRIES      50
+#define ENDED_AT_ONCE   8 /* then requests are answered */
 #define LOOK_MS         500
 #define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
 
@@ -48,13 +51,15 @@ static void *look_for_changes(void *looker)
 {
     struct looker *l = looker;
     char events[4096];
+    int n_left = 0;
     for (bool stops = false; !stops;) {
         struct pollfd fds[2] = {{.fd = l->signals, .events = POLLIN}, {.fd = l->changes, .events = POLLIN}};
-        poll(fds, 2, LOOK_MS);
+        poll(fds, 2, n_left > 0 ? 1 : LOOK_MS);
         if (fds[1].revents)
             (void)!read(l->changes, events, sizeof events);
         pthread_mutex_lock(&dp_serve_family.lock);
-        dp_serve_workers_look(&dp_serve_family.workers, dp_serve_cursors_add, &dp_serve_family.cursors);
+        n_left = dp_serve_workers_look(&dp_serve_family.workers, ENDED_AT_ONCE, dp_serve_cursors_add,
+                                       &dp_serve_family.cursors);
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
     }
@@ -121,6 +126,11 @@ static int open_socket(const struct dp_serve_options *options, struct dp_config_
 {
     dp_http_access_init(options->token, address.local && address.any.sa_family != AF_UNIX);
     int fd = dp_http_socket_open(&address, options->listen);
+    for (int i = 0; fd == -EADDRINUSE && options->program && i < BIND_TRIES;
+         i++) { /* by the server of an earlier run */
+        usleep(100000);
+        fd = dp_http_socket_open(&address, options->listen);
+    }
     if (fd < 0)
         dp_query_print_error("serve", "--listen %s: %s", options->listen, strerror(-fd));
     else if (address.any.sa_family == AF_UNIX)
@@ -155,13 +165,15 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_query_print_error("serve", "the module http is not there: %s", http.error ? http.error : "not installed");
         return DP_EXIT_FAILED;
     }
+    dp_mem_cap(SIZE_MAX); /* what the processes did is joined here */
     f->workers.directory = options->tables;
     int lock = dp_recover_serve(options->tables, why);
     if (lock < 0) {
         dp_query_print_error("serve", "%s", why);
         return DP_EXIT_FAILED;
     }
-    int err = dp_serve_workers_look(&f->workers, dp_serve_cursors_add, &f->cursors);
+    int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
+    err = err < 0 ? err : 0;
     int socket = err ? -1 : open_socket(options, address);
     if (socket >= 0) {
         err = serve(options, ops, socket);

@@ -114,6 +114,8 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
     w->is_listed = true;
     w->reader = dp_recover_open(all->path, table, why);
     if (w->reader && dp_vec_room(&all->at, 1)) {
+        if (!all->first_ns || table->begin_wall_ns < all->first_ns)
+            all->first_ns = table->begin_wall_ns;
         all->at.at[all->at.n++] = w;
         return;
     }
@@ -170,11 +172,30 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
     return err;
 }
 
-int dp_serve_workers_look(struct dp_serve_workers *all, dp_serve_delta_fn fn, void *ctx)
+/* Updates what is known of a listed table. Whether it was left for later. */
+static bool see_table(struct dp_serve_workers *all, const struct dp_recover_table *table, bool opens_ended)
+{
+    struct dp_serve_worker *w = find_named(all, table->name);
+    if (table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
+        return false;
+    if (!w && table->state != DP_RECOVER_LIVES && !opens_ended)
+        return true;
+    if (!w) {
+        open_worker(all, table);
+    } else {
+        w->table = *table;
+        w->lives = table->state == DP_RECOVER_LIVES;
+        w->is_listed = true;
+    }
+    return false;
+}
+
+int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_delta_fn fn, void *ctx)
 {
     struct dp_recover_list list;
     char why[DP_RECOVER_WHY];
-    int err = dp_recover_list(all->directory, &list, why);
+    unsigned n_opened = 0, n_ended = 0;
+    int n_left = 0, err = dp_recover_list(all->directory, &list, why);
     if (err) {
         say_broken(all, "", why);
         return err;
@@ -183,23 +204,19 @@ int dp_serve_workers_look(struct dp_serve_workers *all, dp_serve_delta_fn fn, vo
     for (size_t i = 0; i < all->at.n; i++)
         all->at.at[i]->is_listed = all->at.at[i]->lives = false;
     for (size_t i = 0; i < list.n; i++) {
-        const struct dp_recover_table *table = &list.at[i];
-        struct dp_serve_worker *w = find_named(all, table->name);
-        if (table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
-            continue;
-        if (!w) {
-            open_worker(all, table);
-        } else {
-            w->table = *table;
-            w->lives = table->state == DP_RECOVER_LIVES;
-            w->is_listed = true;
-        }
+        n_left += see_table(all, &list.at[i], n_opened < most);
+        n_opened += list.at[i].state != DP_RECOVER_LIVES;
     }
     dp_recover_list_fini(&list);
-    for (size_t i = all->at.n; !err && i-- > 0;)
-        if (!all->at.at[i]->lives)
+    for (size_t i = all->at.n; !err && i-- > 0;) {
+        if (all->at.at[i]->lives)
+            continue;
+        if (n_ended++ < most)
             err = end_worker(all, i, fn, ctx);
-    return err;
+        else
+            n_left++;
+    }
+    return err ? err : n_left;
 }
 
 int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_serve_delta_fn fn, void *ctx)
@@ -209,7 +226,8 @@ int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_ser
     all->turn++;
     for (size_t i = 0; !err && i < all->at.n; i++)
         if (!dp_recover_refresh(all->at.at[i]->reader, why))
-            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_LAST, all->turn, fn, ctx);
+            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_LAST, all->at.at[i]->lives ? all->turn : 0, fn,
+                       ctx);
     return err;
 }
 
@@ -219,7 +237,8 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
     int err = 0;
     for (size_t i = 0; !err && i < all->at.n; i++)
         if (!pid || all->at.at[i]->table.pid == pid)
-            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START, all->turn, fn, ctx);
+            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START, all->at.at[i]->lives ? all->turn : 0,
+                       fn, ctx);
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;

@@ -11,6 +11,12 @@
 #include "profile/kinds.h"
 #include "tool/recover/recover.h"
 
+/* Whether the tables have all of a kind: of wall profiles, processes keep a part to themselves. */
+static inline bool dp_serve_workers_tell(unsigned kind)
+{
+    return kind < DP_KIND_TABLES && kind != DP_KIND_WALL;
+}
+
 /* A profile of one process, not compressed; shared by all who have not passed it on. */
 struct dp_serve_delta {
     unsigned n_users;
@@ -37,6 +43,7 @@ struct dp_serve_workers {
     DP_VEC(struct dp_serve_worker *) at;
     DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is said once */
     unsigned turn;
+    int64_t first_ns; /* the begin of the first process, ns of Unix time; 0: there was none */
     uint64_t n_ended, n_failed;
     struct dp_serve_delta *ended[DP_KIND_TABLES]; /* all that ended processes did; NULL: nothing */
 };
@@ -46,9 +53,10 @@ void dp_serve_delta_drop(struct dp_serve_delta *); /* takes NULL */
 
 /*
  * Opens processes that are new. Of those that have ended, passes what they did last of every kind to fn, writes their
- * last files if they have a directory for them, and deletes their tables. 0 or a negative errno.
+ * last files if they have a directory for them, and deletes their tables; but not more than `most` of them, since each
+ * takes some milliseconds. Returns how many are left, or a negative errno.
  */
-int dp_serve_workers_look(struct dp_serve_workers *, dp_serve_delta_fn fn, void *ctx);
+int dp_serve_workers_look(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
 /* Passes to fn what each living process did since the last call for this kind. 0, -ENOMEM or fn's error. */
 int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, dp_serve_delta_fn fn, void *ctx);
 /* The same since each process began, ended ones included. pid 0: all. */

@@ -230,7 +230,7 @@ def that_children_and_programs_that_it_executes_are_off_as_well():
 def that_a_process_which_does_not_allocate_hears_later():
     with Victim() as v:
         answer = command('on', v.pid, '--wait', '50ms', status=3)
-        assert answer == f'deltaprof on: process {v.pid} has not allocated since: it will hear it at its next allocation\n', answer
+        assert answer == f'deltaprof on: process {v.pid} has not heard it yet: it will while it allocates\n', answer
         assert not v.has_agent()
 
         def hears():
