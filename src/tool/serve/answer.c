@@ -61,7 +61,7 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
 /* ---- profiles ---- */
 
 /* Processes that have ended are read by another thread (serve.c). */
-static int look(struct dp_serve_family *f)
+static int read_directory(struct dp_serve_family *f)
 {
     int n = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
     return n < 0 ? n : 0;
@@ -209,7 +209,7 @@ static void end_window(struct deltaprof_http_reply *r)
 static void begin_profile(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
-    if (look(f) < 0) {
+    if (read_directory(f) < 0) {
         refuse(r, 503, "the directory of the tables cannot be read; the log of deltaprof serve says why");
         return;
     }
@@ -235,12 +235,12 @@ static const char *begin_page(struct deltaprof_http_reply *r)
         begin_profile(r);
         return TEXT;
     case DP_HTTP_PAGE_INDEX:
-        err = look(f);
+        err = read_directory(f);
         err = err ? err : collect(DP_KIND_HEAP);
         err = err ? err : dp_serve_pages_index(f, dp_serve_bytes_append, &r->text);
         break;
     case DP_HTTP_PAGE_METRICS:
-        err = look(f);
+        err = read_directory(f);
         err = err ? err : dp_serve_pages_metrics(f, dp_serve_bytes_append, &r->text);
         if (err)
             refuse(r, 503, "the metrics could not be made");
