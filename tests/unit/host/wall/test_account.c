@@ -33,6 +33,7 @@ static int start(void **state)
     (void)state;
     dp_mem_cap((size_t)64 << 20);
     int err = dp_table_init(16 << 20, 0);
+    dp_wall_threads_init();
     dp_record_open(NULL);
     of_mutex = wait_record(DP_FRAME_FIRST_REAL, DP_LOCK_MUTEX);
     of_cond = wait_record(DP_FRAME_FIRST_REAL + 1, DP_LOCK_COND);
