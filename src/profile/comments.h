@@ -51,15 +51,16 @@
 #define DP_FREE_UNKNOWN "unknown"
 
 /* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
-#define DP_RSS_IN_USE   "malloc, in use"
-#define DP_RSS_OF_HEAP  ", in use"
-#define DP_RSS_ROUNDING "malloc, rounding by size class"
-#define DP_RSS_HELD     "malloc, held but not in use"
-#define DP_RSS_MALLOC   "malloc (brk and arenas)" /* of a process without a profile */
-#define DP_RSS_MAPPED   "mmap"
-#define DP_RSS_STACKS   "stacks of threads"
-#define DP_RSS_FILES    "private pages of files"
-#define DP_RSS_SELF     "the profiler"
+#define DP_RSS_IN_USE        "malloc, in use"
+#define DP_RSS_OF_HEAP       ", in use"
+#define DP_RSS_ROUNDING      "malloc, rounding by size class"
+#define DP_RSS_HELD          "malloc, held but not in use"
+#define DP_RSS_HELD_OR_OLDER "malloc, held, or in use since before the profiler was on"
+#define DP_RSS_MALLOC        "malloc (brk and arenas)" /* of a process without a profile */
+#define DP_RSS_MAPPED        "mmap"
+#define DP_RSS_STACKS        "stacks of threads"
+#define DP_RSS_FILES         "private pages of files"
+#define DP_RSS_SELF          "the profiler"
 
 /* Makes `begin`, `middle` and the number one text. Returns its length. No stdio: for crash handlers, too. */
 size_t dp_profile_comment_format(char *text, size_t n_bytes, const char *begin, const char *middle, int64_t number);

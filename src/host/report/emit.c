@@ -165,7 +165,8 @@ static void parts_comments(struct dp_encode *encode, const struct dp_resident_pa
         part_comment(encode, name, parts->in_use_bytes[heap]);
     }
     part_comment(encode, DP_RSS_ROUNDING, parts->rounding_bytes);
-    part_comment(encode, DP_RSS_HELD, parts->held_bytes);
+    /* What was allocated before the profiler was on is not known to be in use. */
+    part_comment(encode, dp_report_on_since() ? DP_RSS_HELD_OR_OLDER : DP_RSS_HELD, parts->held_bytes);
     part_comment(encode, DP_RSS_MAPPED, parts->mapped_bytes);
     part_comment(encode, DP_RSS_STACKS, parts->stacks_bytes);
     part_comment(encode, DP_RSS_FILES, parts->files_bytes);

@@ -130,6 +130,8 @@ def that_what_is_older_does_not_count_at_every_event():
         assert sums(v, 'hold_old') == (0, 0, 0, 0)
         since = [c for p in profiles(v) for c in p.comments if c.startswith('on since ')]
         assert since and all(re.match(r'on since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ: ', c) for c in since), since
+        parts = {c.split('=')[0] for p in profiles(v) for c in p.comments if c.startswith('#RssPart malloc, held')}
+        assert parts <= {'#RssPart malloc, held, or in use since before the profiler was on'}, parts
         # While it is off nothing is counted but frees; then it goes on.
         v.say('warm')
         v.say('kept 1000 100')

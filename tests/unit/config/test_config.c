@@ -405,6 +405,10 @@ static void a_preload_writes_where_it_was_started(void **state)
     assert_int_equal(chdir("/"), 0);
     assert_int_equal(dp_config_settings_make(&conf, NULL, true), 0);
     assert_string_equal(conf.out, "/");
+    static struct dp_config copy; /* a process that is turned on later has a copy */
+    dp_config_copy(&copy, &conf);
+    assert_true(*conf.tables == '/');
+    assert_string_equal(copy.tables, conf.tables);
 }
 
 static void lines_are_formatted_and_cut(void **state)
