@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define DP_TABLE_NAME_MAX    64
+#define DP_TABLES_FAMILY     "run-"  /* begins the name of a directory in it, of what `run --serve` started */
 #define DP_TABLES_SERVE_FILE "serve" /* whose lock the program has that serves a directory */
 
 /*

@@ -268,6 +268,15 @@ static unsigned delete_beyond(const struct dp_recover_list *list, const bool *st
     return n_deleted;
 }
 
+/* The directory that the table is in: the list's, or that of a family in it. */
+static const char *directory_of(const struct dp_recover_list *list, const struct dp_recover_table *t)
+{
+    static char path[PATH_MAX + DP_TABLE_NAME_MAX + 1];
+    const char *slash = strrchr(t->name, '/');
+    snprintf(path, sizeof path, "%s/%.*s", list->directory, slash ? (int)(slash - t->name) : 0, t->name);
+    return path;
+}
+
 int dp_recover_all(const char *directory, const char *out, void (*fn)(const char *why))
 {
     struct dp_recover_list list;
@@ -277,16 +286,13 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
             fn(why);
         return -EIO;
     }
-    if (dp_recover_is_served(list.directory)) { /* which delivers them, and passes them on before */
-        dp_recover_list_fini(&list);
-        return 0;
-    }
     bool *stays = calloc(list.n + 1, sizeof *stays);
     int n_processes = 0;
     const char *asked = out ? realpath(out, wanted) : NULL;
     for (size_t i = 0; stays && i < list.n; i++) {
         const struct dp_recover_table *t = &list.at[i];
-        if (t->state == DP_RECOVER_LIVES)
+        if (t->state == DP_RECOVER_LIVES ||
+            dp_recover_is_served(directory_of(&list, t))) /* that program delivers it, and passes it on before */
             continue;
         stays[i] = true;
         if (t->state == DP_RECOVER_ENDED && !*t->out)
@@ -300,6 +306,8 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
             dp_text_format(why, sizeof why, "%s/%s: it is no file of tables of this version", list.directory, t->name);
         stays[i] = n < 0;
         n_processes += n > 0;
+        if (n >= 0 && strchr(t->name, '/')) /* its server was killed, too */
+            dp_recover_end_serving(directory_of(&list, t));
         if (n < 0 && fn)
             fn(why);
     }

@@ -145,6 +145,24 @@ static int add(struct dp_recover_list *list, int dir, const char *name)
     return 0;
 }
 
+/* The tables of a family that `run --serve` serves, in a directory of their own in the user's one. */
+static int add_family(struct dp_recover_list *list, int dir, const char *family)
+{
+    int fd = openat(dir, family, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err = 0;
+    DIR *tables = fd < 0 ? NULL : fdopendir(fd);
+    if (!tables)
+        return 0;
+    for (struct dirent *entry; !err && (entry = readdir(tables));) {
+        char name[DP_TABLE_NAME_MAX];
+        if (is_name(entry->d_name) && strlen(family) + strlen(entry->d_name) + 1 < sizeof name) {
+            dp_text_format(name, sizeof name, "%s/%s", family, entry->d_name);
+            err = add(list, dir, name);
+        }
+    }
+    closedir(tables);
+    return err;
+}
+
 int dp_recover_list(const char *directory, struct dp_recover_list *list, char *why)
 {
     const char *what;
@@ -167,6 +185,8 @@ int dp_recover_list(const char *directory, struct dp_recover_list *list, char *w
             delete_unfinished(fd, entry->d_name);
         else if (is_name(entry->d_name))
             err = add(list, fd, entry->d_name);
+        else if (!directory && !strncmp(entry->d_name, DP_TABLES_FAMILY, strlen(DP_TABLES_FAMILY)))
+            err = add_family(list, fd, entry->d_name);
     if (dir)
         closedir(dir);
     else

@@ -176,7 +176,8 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
 static bool see_table(struct dp_serve_workers *all, const struct dp_recover_table *table, bool opens_ended)
 {
     struct dp_serve_worker *w = find_named(all, table->name);
-    if (table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
+    bool is_others = strchr(table->name, '/'); /* of a family that another server has */
+    if (is_others || table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
         return false;
     if (!w && table->state != DP_RECOVER_LIVES && !opens_ended)
         return true;
@@ -205,7 +206,7 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
         all->at.at[i]->is_listed = all->at.at[i]->lives = false;
     for (size_t i = 0; i < list.n; i++) {
         n_left += see_table(all, &list.at[i], n_opened < most);
-        n_opened += list.at[i].state != DP_RECOVER_LIVES;
+        n_opened += list.at[i].state != DP_RECOVER_LIVES && !strchr(list.at[i].name, '/');
     }
     dp_recover_list_fini(&list);
     for (size_t i = all->at.n; !err && i-- > 0;) {

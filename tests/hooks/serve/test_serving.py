@@ -176,6 +176,8 @@ def that_run_serves_a_family_until_it_has_ended():
             with urllib.request.urlopen(url + 'heap', timeout=60) as reply:
                 return made(reader.load(reply.read()))
         wait_until(lambda: sum(seen().values()) == 100)
+        listed = subprocess.run([DELTAPROF, 'ps'], capture_output=True, text=True, timeout=60).stdout
+        assert 'victim_works' in listed, listed
         run.stdin.write(b'\n')
         run.stdin.flush()
         wait_until(lambda: seen() == {'ended': 100})
@@ -188,6 +190,28 @@ def that_run_serves_a_family_until_it_has_ended():
         run.stderr.close()
     bad = subprocess.run([DELTAPROF, 'run', '--serve', 'here', '--', '/bin/true'], capture_output=True, text=True)
     assert bad.returncode == 126 and 'HOST:PORT' in bad.stderr and bad.stderr.count('\n') == 1, bad
+
+
+def that_a_family_whose_server_was_killed_is_recovered():
+    out = new_directory()
+    run = subprocess.Popen([DELTAPROF, 'run', '--serve', '127.0.0.1:20000-29999', '-o', EXACT.replace('out=none', f'out={out}'),
+                            '--', victim('works'), '70', 'wait'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        tables = re.search(r'profiles of (\S+)', run.stderr.readline().decode())[1]
+        assert run.stdout.readline() == b'done\n'
+        subprocess.run(['pkill', '-9', '-f', f'serve .*--while {run.pid} '], check=True)
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()
+        run.stderr.close()
+
+    def made_in_files():
+        subprocess.run([DELTAPROF, 'recover'], capture_output=True, timeout=60)
+        files = [reader.load(os.path.join(out, name)) for name in os.listdir(out) if name.endswith('.heap.pb.gz')]
+        return sum(n for f in files for n in made(f).values())
+    wait_until(lambda: made_in_files() == 70)
+    assert not os.path.exists(tables), os.listdir(tables)
 
 
 def that_wrong_arguments_are_named():
