@@ -7,6 +7,7 @@
 
 #include "tool/cli/cli.h"
 #include "tool/query/print.h"
+#include "tool/query/units.h"
 #include "tool/recover/live.h"
 
 #include <ctype.h>
@@ -96,6 +97,7 @@ static int replace(const char *verb, char **word, pid_t pid)
             dp_query_print_error(verb, "%s", why);
             status = DP_EXIT_FAILED;
         }
+        dp_query_print_replaced(path, *word);
         *word = path;
     }
     dp_recover_list_fini(&list);

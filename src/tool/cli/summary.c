@@ -88,7 +88,7 @@ static void print_json(const struct dp_summary_sentences *s, const char *argumen
             separator = ",";
         }
         putchar(']');
-        if (it->verb && asprintf(&more, "deltaprof %s %s", it->verb, argument) > 0)
+        if (it->verb && asprintf(&more, "deltaprof %s %s", it->verb, dp_query_print_word_of(argument)) > 0)
             dp_query_print_json_text(",", "more", more);
         free(more);
         putchar('}');

@@ -171,7 +171,7 @@ static void show(struct waits *w, size_t n)
     }
     if (!w->sums.n)
         printf("no pairs of a waiter and a holder; where threads waited: deltaprof top --type delay %s\n",
-               w->query.argument);
+               dp_query_print_word_of(w->query.argument));
 }
 
 static void json_stack(struct waits *w, const char *key, const char **at, const char *end)
@@ -262,7 +262,7 @@ int dp_cli_waits(int argc, char **argv)
     status = status ? status : dp_query_read(&w.query, argv + optind, (size_t)(argc - optind));
     if (!status && strcmp(dp_query_type(&w.query), "delay")) {
         dp_query_print_error("waits", "%s: no chain profile; deltaprof run writes some when threads wait for locks",
-                             dp_query_file_name(w.query.argument));
+                             dp_query_print_word_of(dp_query_file_name(w.query.argument)));
         status = DP_EXIT_FAILED;
     }
     status = status ? status : collect(&w);

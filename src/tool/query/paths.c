@@ -10,6 +10,7 @@
 #include "tool/query/paths.h"
 
 #include "tool/query/print.h"
+#include "tool/query/units.h"
 #include "profile/file_name.h"
 #include "profile/kinds.h"
 #include "tool/query/files.h"
@@ -117,7 +118,8 @@ static int refuse_directory(const char *verb, const char *path)
 {
     char why[512];
     if (read_no_sample(path, why, sizeof why))
-        dp_query_print_error(verb, "%s: no profile in this directory: %s%s", path, why, says_whose(path));
+        dp_query_print_error(verb, "%s: no profile in this directory: %s%s", dp_query_print_word_of(path), why,
+                             says_whose(path));
     else
         dp_query_print_error(
             verb,
@@ -348,7 +350,8 @@ static int refuse_kind(const struct dp_query_paths *p, const char *verb, const c
                     !dp_query_read_file(verb, p->at[0], DP_DECODE_LIMIT, &source); /* else it has said why */
     dp_query_source_fini(&source);
     if (can_read)
-        dp_query_print_error(verb, "%s: no %s profile; there are: %s%s", p->n_given ? p->given[0] : p->at[0], kind,
+        dp_query_print_error(verb, "%s: no %s profile; there are: %s%s",
+                             dp_query_print_word_of(p->n_given ? p->given[0] : p->at[0]), kind,
                              *there ? there : "none of a known kind",
                              strcmp(kind, dp_kind_table[DP_KIND_CHAIN].name)
                                  ? ""

@@ -134,8 +134,25 @@ size_t dp_query_print_columns(void)
     return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }
 
+/* A path that stands in the place of a word of the user's. */
+static struct {
+    const char *path, *word;
+} replaced;
+
+void dp_query_print_replaced(const char *path, const char *word)
+{
+    replaced.path = path;
+    replaced.word = word;
+}
+
+const char *dp_query_print_word_of(const char *argument)
+{
+    return replaced.path && !strcmp(argument, replaced.path) ? replaced.word : argument;
+}
+
 void dp_query_print_argument(const char *argument)
 {
+    argument = dp_query_print_word_of(argument);
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
     bool is_plain = *argument && !argument[strspn(argument, plain)];
     if (!is_plain)

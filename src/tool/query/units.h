@@ -18,6 +18,9 @@ void dp_query_print_clean(char *text);
 void dp_query_print_name(FILE *to, const char *name, size_t n_columns);
 /* Writes the cleaned argument of a command for the user to copy, in quotes if a shell needs them, and a newline. */
 void dp_query_print_argument(const char *argument);
+/* The word that the user wrote where `path` stands now, which commands and messages show; both are kept. */
+void dp_query_print_replaced(const char *path, const char *word);
+const char *dp_query_print_word_of(const char *argument);
 /* How wide a name may be on a line of n_columns behind n_used others: at least a little. 0, any, if n_columns is 0. */
 size_t dp_query_print_room(size_t n_columns, size_t n_used);
 /* The width of the terminal on standard output; 0: it is not a terminal. To be called before names are printed. */
