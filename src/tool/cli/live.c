@@ -119,34 +119,11 @@ void dp_cli_live_deliver(int argc, char **argv)
             deliver(argv[i]);
 }
 
-/* `rss PID` becomes `rss PID DIR`: its profile is divided by what is resident. */
-static int add_directory(int *argc, char ***argv)
-{
-    static char *words[DIRECTORIES_MOST];
-    char *word = NULL;
-    int n_words = 0;
-    for (int i = 1; i < *argc; i++)
-        if ((*argv)[i][0] != '-') {
-            word = (*argv)[i];
-            n_words++;
-        }
-    pid_t pid = n_words == 1 ? pid_of(word) : 0;
-    int result = pid && *argc + 2 < DIRECTORIES_MOST ? replace("rss", &word, pid) : 1;
-    if (result)
-        return result < 0 ? -result : 0; /* without tables it is divided by its newest file */
-    memcpy(words, *argv, (size_t)*argc * sizeof *words);
-    words[(*argc)++] = word;
-    *argv = words;
-    return 0;
-}
-
 int dp_cli_live_begin(int *n_words, char ***words)
 {
     int argc = *n_words;
     char **argv = *words;
     const char *verb = argv[0];
-    if (!strcmp(verb, "rss"))
-        return add_directory(n_words, words);
     if (!reads_processes(verb))
         return 0;
     for (int i = 1; i < argc; i++) {

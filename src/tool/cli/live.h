@@ -4,7 +4,7 @@
 
 /*
  * Puts the name of a temporary directory in the place of each argument that is the pid of a profiled process, with its
- * profiles (of rss: behind it); and delivers the killed processes whose files lie in a directory among the arguments.
+ * profiles; and delivers the killed processes whose files lie in a directory among the arguments.
  * Returns 0, or an exit status after one line on stderr.
  */
 int dp_cli_live_begin(int *argc, char ***argv);
