@@ -49,7 +49,8 @@ struct dp_recover_list {
     size_t n;
 };
 
-/* Reads a directory; NULL: the user's own one, with those of `run --serve` in it. 0 and an empty list if it does not exist. Sorted by begin. */
+/* Reads a directory; NULL: the user's own one, with those of `run --serve` in it. 0 and an empty list if it does not
+ * exist. Sorted by begin. */
 int dp_recover_list(const char *directory, struct dp_recover_list *list, char *why);
 void dp_recover_list_fini(struct dp_recover_list *list);
 
