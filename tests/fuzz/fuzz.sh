@@ -24,7 +24,7 @@ request) set -- "$src/endpoint/request.c" "$src/endpoint/access.c" $core $system
 cfi) set -- "$src/host/unwind/cfi.c" "$src/host/unwind/cfi_program.c" "$src/host/unwind/rule.c" ;;
 top)
     set -- "$src"/tool/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
-    set -- "$src"/tool/cli/top.c "$src"/tool/cli/heading.c "$src"/tool/query/*.c "$@" "$base"
+    set -- "$src"/tool/cli/top.c "$src"/tool/summary/heading.c "$src"/tool/summary/no_symbols.c "$src"/tool/query/*.c "$@" "$base"
     ;;
 elf | dwarf)
     [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
@@ -37,7 +37,7 @@ elf | dwarf)
     ;;
 object) set -- $core $system ;;
 tables)
-    halves=$(for room in heap locks cpu; do ls "$src"/host/$room/*.c; done)
+    halves=$(for room in heap locks cpu wall; do ls "$src"/host/$room/*.c; done)
     set -- "$src/host/api/adopt.c" "$src/host/api/build_id.c" "$src/host/api/recording.c" "$src"/host/shared/*.c "$src"/host/objects/*.c \
         "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c $halves "$src"/host/symbols/*.c \
         "$src"/host/resident/*.c "$src"/host/report/*.c "$src"/host/records/*.c "$src"/pprof/*.c "$src/modules/gzip.c" $base -lisal $system
