@@ -24,7 +24,7 @@ request) set -- "$src/endpoint/request.c" "$src/endpoint/access.c" $core $system
 cfi) set -- "$src/host/unwind/cfi.c" "$src/host/unwind/cfi_program.c" "$src/host/unwind/rule.c" ;;
 top)
     set -- "$src"/tool/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
-    set -- "$src"/tool/cli/top.c "$src"/tool/summary/heading.c "$src"/tool/summary/no_symbols.c "$src"/tool/query/*.c "$@" "$base"
+    set -- "$src"/tool/cli/top.c "$src"/tool/cli/options.c "$src"/tool/summary/heading.c "$src"/tool/summary/no_symbols.c "$src"/tool/query/*.c "$@" "$base"
     ;;
 elf | dwarf)
     [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
