@@ -277,7 +277,7 @@ static bool make_private(const struct dp_shared_content *contents, size_t n_cont
     char *from = (char *)file.header;
     size_t n_bytes = (size_t)(file.end - from);
     char *to = (char *)syscall(SYS_mmap, NULL, n_bytes, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1L, 0L);
     if (to == MAP_FAILED)
         return false;
     memcpy(to, from, sizeof *file.header);
@@ -303,7 +303,8 @@ static bool make_private(const struct dp_shared_content *contents, size_t n_cont
 static int map_file(int fd)
 {
     size_t n_bytes = (size_t)(file.end - (char *)file.header);
-    long got = syscall(SYS_mmap, file.header, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    /* The offset lies on the stack: of an int, half of it would be what was there before. */
+    long got = syscall(SYS_mmap, file.header, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (long)fd, 0L);
     return got == -1 ? -errno : 0;
 }
 
