@@ -38,8 +38,8 @@ static struct {
     bool own; /* this process made the file that is mapped */
     char directory[DP_CONFIG_TEXT];
     char name[DP_TABLE_NAME_MAX];
-    const char *what; /* could not be done; NULL: nothing failed, or it was logged */
-    int err;
+    const char *_Atomic what; /* could not be done; NULL: nothing failed, or it was logged. [TOLD] */
+    _Atomic int err;          /* relaxed: what is stored after it with release, and taken with acquire */
 } file;
 
 bool dp_shared_file_is_wanted(void)
@@ -373,8 +373,8 @@ bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *content
         is_usable = !file.mapped || make_private(contents, n_contents);
         file.wanted = file.mapped = file.own = file.mapped && !is_usable;
     }
-    file.err = err;
-    file.what = err ? what : NULL;
+    dp_store_relaxed(&file.err, err);
+    dp_store_release(&file.what, err ? what : NULL); /* [TOLD] else a log line could have an older reason */
     errno = saved;
     return is_usable;
 }
@@ -382,9 +382,8 @@ bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *content
 int dp_shared_file_failure(const char **directory, const char **what)
 {
     *directory = file.directory;
-    *what = file.what;
-    file.what = NULL;
-    return file.err;
+    *what = dp_swap_acq_rel(&file.what, NULL); /* [TOLD] */
+    return dp_load_relaxed(&file.err);
 }
 
 void dp_shared_file_done(bool is_done, bool is_end)
