@@ -88,6 +88,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .period_unit = "count",
             .table_share = 2,
             .has_locks = true,
+            .tells_stuck = true,
             .endpoints =
                 {
                     {"delta_block", true, NULL, "where threads waited, since this cursor's last reply", 0},
@@ -154,6 +155,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .period_type = "wall",
             .period_unit = "nanoseconds",
             .table_share = 1,
+            .is_settled_late = true,
             .endpoints =
                 {
                     {"delta_wall", true, NULL, "where threads spent their time, since this cursor's last reply", 0},

@@ -78,7 +78,7 @@ static bool are_keys_valid(const struct dp_tables_file *h)
            is_within(h->memory, 4 << 20, INT64_C(1) << 40) && is_within(h->heap_rate, 0, INT64_C(1) << 31) &&
            is_within(h->depth, 1, 1024) && is_within(h->max_samples, 0, 1000000000) && h->age <= 1 && h->mmap <= 1 &&
            h->unwind <= DP_UNWIND_LIBUNWIND && h->symbolize <= DP_SYMBOLIZE_LINES && h->address <= DP_ADDRESS_ELF &&
-           h->types <= DP_TYPES_INUSE && is_text(h->program, sizeof h->program) && is_text(h->out, sizeof h->out) &&
+           h->types <= DP_TYPES_WASTE && is_text(h->program, sizeof h->program) && is_text(h->out, sizeof h->out) &&
            is_text(h->exe, sizeof h->exe) && is_text(h->execfn, sizeof h->execfn) && *h->program && h->pid > 0;
 }
 

@@ -107,6 +107,7 @@ static void describe_process(const struct dp_config *conf)
     h->mutex_rate = conf->mutex_rate;
     h->block_rate_ns = conf->block_rate_ns;
     h->cpu_rate_ns = conf->cpu_rate_ns;
+    h->wall_rate_ns = conf->wall_rate_ns;
     h->depth = conf->depth;
     h->max_samples = conf->max_samples;
     h->age = conf->age;
@@ -235,7 +236,6 @@ static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS]
     }
     memset(to->current, 0, sizeof to->current);
     memset(to->columns, 0, sizeof to->columns);
-    dp_store_relaxed(&to->allocated_bytes, 0);
     if (!to->exe[0])
         (void)!syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", to->exe, sizeof to->exe - 1);
     for (int i = 0; i < DP_ARRAYS; i++)

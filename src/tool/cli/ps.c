@@ -18,17 +18,10 @@ static const char about[] =
 /* The kinds that are on, by their names. */
 static void write_kinds(const struct dp_recover_table *t, char *text, size_t n_bytes)
 {
-    const bool is_on[DP_KIND_TABLES] = {
-        [DP_KIND_HEAP] = t->heap_rate,
-        [DP_KIND_MUTEX] = t->mutex_rate,
-        [DP_KIND_BLOCK] = t->block_rate_ns,
-        [DP_KIND_CPU] = t->cpu_rate_ns,
-        [DP_KIND_CHAIN] = t->mutex_rate && t->block_rate_ns,
-    };
     size_t n = 0;
     text[0] = '\0';
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        if (is_on[kind])
+        if (t->samples[kind])
             n += dp_text_format(text + n, n_bytes - n, "%s%s", n ? "," : "", dp_kind_table[kind].name);
     if (!n)
         dp_text_format(text, n_bytes, "-");

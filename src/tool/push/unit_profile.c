@@ -271,7 +271,7 @@ static int choose_state(struct dp_push_profile *p, const struct dp_push_queue *q
     int64_t most = 0, sum;
     int err = 0;
     *chosen = n_files - 1;
-    for (size_t i = n_files; i-- > 0 && n_files > 1 && files[0]->kind == DP_KIND_HEAP && !err;) {
+    for (size_t i = n_files; i-- > 0 && n_files > 1 && dp_kind_has_levels(files[0]->kind) && !err;) {
         err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
         err = err ? err : sum_in_use(&decode, &sum, error);
         if (!err && sum > most) {

@@ -81,10 +81,12 @@ static void describe(struct dp_recover_table *t, int fd)
     t->begin_wall_ns = h.origin_wall_ns;
     t->changed_ns = NS_OF(st.st_mtim);
     t->n_bytes = (int64_t)st.st_blocks * 512;
-    t->heap_rate = h.heap_rate;
-    t->mutex_rate = h.mutex_rate;
-    t->block_rate_ns = h.block_rate_ns;
-    t->cpu_rate_ns = h.cpu_rate_ns;
+    t->samples[DP_KIND_HEAP] = h.heap_rate;
+    t->samples[DP_KIND_MUTEX] = h.mutex_rate;
+    t->samples[DP_KIND_BLOCK] = h.block_rate_ns;
+    t->samples[DP_KIND_CPU] = h.cpu_rate_ns;
+    t->samples[DP_KIND_CHAIN] = h.mutex_rate && h.block_rate_ns;
+    t->samples[DP_KIND_WALL] = h.wall_rate_ns;
     memcpy(t->program, h.program, sizeof t->program);
     dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
     bool is_done = dp_load_relaxed(&h.state) == DP_TABLE_IS_DONE;

@@ -38,7 +38,7 @@ struct dp_recover_table {
     int64_t begin_wall_ns; /* the start, or the fork */
     int64_t changed_ns;    /* of the file: Unix time */
     int64_t n_bytes;       /* of memory */
-    int64_t heap_rate, mutex_rate, block_rate_ns, cpu_rate_ns;
+    bool samples[DP_KIND_TABLES]; /* by kind: it was on at the start */
     char program[64];
     char out[PATH_MAX]; /* where it writes its files; "": nowhere */
 };

@@ -70,7 +70,7 @@ static int read_directory(struct dp_serve_family *f)
 static bool is_sampled(const struct dp_serve_family *f, unsigned kind)
 {
     for (size_t i = 0; i < f->workers.at.n; i++)
-        if (kind != DP_KIND_CPU || f->workers.at.at[i]->table.cpu_rate_ns)
+        if (f->workers.at.at[i]->table.samples[kind])
             return true;
     return false;
 }

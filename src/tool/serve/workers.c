@@ -36,7 +36,7 @@ static int read_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags, 
     struct deltaprof_outside_profile profile;
     *delta = NULL;
     int err = dp_recover_write(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW, dp_serve_bytes_append, &bytes, &profile);
-    if (kind == DP_KIND_HEAP && err >= 0)
+    if (dp_kind_has_levels(kind) && err >= 0)
         w->inuse_bytes = err ? 0 : profile.inuse_bytes;
     if (!err && !(*delta = malloc(sizeof **delta + bytes.at.n)))
         err = -ENOMEM;
@@ -158,6 +158,8 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
     int err = 0;
     if (!dp_recover_refresh(w->reader, why)) {
         for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
+            if (!dp_serve_workers_tell(kind))
+                continue;
             err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
             if (!err)
                 err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);

@@ -11,10 +11,10 @@
 #include "profile/kinds.h"
 #include "tool/recover/recover.h"
 
-/* Whether the tables have all of a kind: of wall profiles, processes keep a part to themselves. */
+/* Whether tables have all of a kind. */
 static inline bool dp_serve_workers_tell(unsigned kind)
 {
-    return kind < DP_KIND_TABLES && kind != DP_KIND_WALL;
+    return kind < DP_KIND_TABLES && !dp_kind_table[kind].is_settled_late;
 }
 
 /* A profile of one process, not compressed; shared by all who have not passed it on. */

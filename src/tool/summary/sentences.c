@@ -398,8 +398,8 @@ static bool is_deadlock(const struct stuck *stuck)
 }
 
 /*
- * Of each process its newest block profile. If the process ended with that, the one before it may know more: a thread
- * that runs the handler of the signal that ends the process is not seen to wait.
+ * Of each process its newest profile that tells it. If the process ended with that, the one before it may know more: a
+ * thread that runs the handler of the signal that ends the process is not seen to wait.
  */
 static int find_stuck(struct dp_summary_sentences *s)
 {
@@ -409,7 +409,8 @@ static int find_stuck(struct dp_summary_sentences *s)
     size_t n = files ? dp_query_files_sort(paths.at, paths.n, files) : 0;
     for (size_t i = 0; i < n; i++) {
         struct stuck newest, before = {.ms = 0};
-        if (files[i].kind_id != DP_KIND_BLOCK || (i && dp_query_file_is_same(&files[i - 1], &files[i])))
+        if (files[i].kind_id == DP_KINDS || !dp_kind_table[files[i].kind_id].tells_stuck ||
+            (i && dp_query_file_is_same(&files[i - 1], &files[i])))
             continue;
         read_stuck(s, files[i].file, &newest);
         if (newest.is_end && i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
