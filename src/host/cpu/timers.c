@@ -27,19 +27,18 @@
 #include "host/table/labels.h"
 #include "host/table/event_ring.h"
 #include "host/table/record.h"
+#include "host/thread/end.h"
 #include "host/thread/thread.h"
 #include "host/thread/tids.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { KEYS_IN_THREAD = 32, ROUNDS = 4 };
 enum { CLOCK_OF_THREAD = 4 | 2 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */ };
 
 /* 97 of 100, so that samples are not in step with timers of the program. */
@@ -53,10 +52,7 @@ static DP_LARGE struct dp_tids tids;
 static DP_LARGE struct dp_cpu_thread threads[DP_CPU_THREADS];
 static _Atomic uint32_t n_serials;
 
-static struct {
-    pthread_key_t key;
-    _Atomic bool is_made; /* [KEY]: the key is there */
-} end_of_thread;
+static struct dp_thread_end end_of_thread;
 
 struct dp_cpu_thread *dp_cpu_thread_at(dp_cpu_slot slot)
 {
@@ -284,23 +280,15 @@ static void ends(int32_t tid)
     dp_cpu_thread_remove(slot);
 }
 
-/* The value is 1 + the number of rounds that are over. Destructors of the program may use CPU time in each. */
 static void key_ends(void *value)
 {
-    uintptr_t round = (uintptr_t)value;
-    if (round < ROUNDS && !pthread_setspecific(end_of_thread.key, (void *)(round + 1)))
-        return;
-    ends((int32_t)syscall(SYS_gettid));
+    if (dp_thread_end_is_last(&end_of_thread, value))
+        ends((int32_t)syscall(SYS_gettid));
 }
 
 void dp_cpu_threads_init(void)
 {
-    if (dp_load_relaxed(&end_of_thread.is_made) || pthread_key_create(&end_of_thread.key, key_ends))
-        return;
-    if (end_of_thread.key < KEYS_IN_THREAD)
-        dp_store_release(&end_of_thread.is_made, true); /* [KEY] */
-    else
-        pthread_key_delete(end_of_thread.key);
+    dp_thread_end_init(&end_of_thread, key_ends);
 }
 
 void dp_cpu_thread_begins(void)
@@ -317,8 +305,7 @@ void dp_cpu_thread_begins(void)
         slot = dp_cpu_thread_add(tid, 0);
     if (slot)
         dp_cpu_thread_time(slot);
-    if (dp_load_acquire(&end_of_thread.is_made)) /* [KEY] */
-        pthread_setspecific(end_of_thread.key, (void *)(uintptr_t)1);
+    dp_thread_end_watch(&end_of_thread);
     errno = saved;
 }
 

@@ -23,6 +23,7 @@
 #include "base/stats.h"
 #include "host/cpu/timers.h"
 #include "host/table/record.h"
+#include "host/thread/end.h"
 #include "host/thread/thread.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { KEYS_IN_THREAD = 32, ROUNDS = 4, CLAIM_TRIES = 10000, ENDED = 256 };
+enum { CLAIM_TRIES = 10000, ENDED = 256 };
 
 struct dp_wall_state_now dp_wall_now;
 
@@ -46,10 +47,7 @@ static struct {
     _Atomic uint32_t n;
 } ended;
 
-static struct {
-    pthread_key_t key;
-    _Atomic bool is_made; /* [KEY]: the key is there */
-} end_of_thread;
+static struct dp_thread_end end_of_thread;
 
 const char *dp_wall_state_name(unsigned state)
 {
@@ -198,14 +196,11 @@ static void close_account(int32_t tid)
     dp_wall_thread_remove(slot);
 }
 
-/* The value is 1 + the number of rounds that are over, as in host/cpu/timers.c. */
 static void key_ends(void *value)
 {
-    uintptr_t round = (uintptr_t)value;
     int saved = errno;
-    if (round < ROUNDS && !pthread_setspecific(end_of_thread.key, (void *)(round + 1)))
-        return;
-    close_account((int32_t)syscall(SYS_gettid));
+    if (dp_thread_end_is_last(&end_of_thread, value))
+        close_account((int32_t)syscall(SYS_gettid));
     errno = saved;
 }
 
@@ -213,12 +208,7 @@ void dp_wall_threads_init(void)
 {
     if (!dp_load_relaxed(&threads)) /* without memory no thread is listed, which is counted */
         dp_store_release(&threads, dp_mem_map(DP_WALL_THREADS * sizeof(struct dp_wall_thread)));
-    if (dp_load_relaxed(&end_of_thread.is_made) || pthread_key_create(&end_of_thread.key, key_ends))
-        return;
-    if (end_of_thread.key < KEYS_IN_THREAD)
-        dp_store_release(&end_of_thread.is_made, true); /* [KEY] */
-    else
-        pthread_key_delete(end_of_thread.key);
+    dp_thread_end_init(&end_of_thread, key_ends);
 }
 
 void dp_wall_thread_begins(void)
@@ -234,8 +224,7 @@ void dp_wall_thread_begins(void)
     }
     if (!slot)
         dp_wall_thread_add(tid, &now);
-    if (dp_load_acquire(&end_of_thread.is_made)) /* [KEY] */
-        pthread_setspecific(end_of_thread.key, (void *)(uintptr_t)1);
+    dp_thread_end_watch(&end_of_thread);
     errno = saved;
 }
 
