@@ -17,31 +17,16 @@
 #include "base/mem.h"
 #include "host/unwind/stack_cache.h"
 #include "host/unwind/unwind_cache.h"
+#include "host/unwind/signal_context.h"
 #include "host/unwind/walk.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = DP_PAGE_LEAST, SIGNALS_MAX = 8 };
-
-#if defined(__x86_64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
-};
-#elif defined(__aarch64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.pc),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
-};
-#endif
 
 struct walk {
     uintptr_t pc, sp, fp;

@@ -5,30 +5,14 @@
  */
 #pragma once
 
+#include "host/unwind/signal_context.h"
 #include "host/unwind/stack_cache.h"
 #include "host/unwind/unwind_cache.h"
 #include "host/unwind/walk.h"
 
 #include <deltaprof/thread.h>
-#include <stddef.h>
-#include <ucontext.h>
 
 enum { TURNS_MAX = 8 };
-
-#if defined(__x86_64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
-};
-#elif defined(__aarch64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.pc),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
-    UCONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
-};
-#endif
 
 /* The state of a walk. */
 struct walk {
