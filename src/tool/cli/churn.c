@@ -4,13 +4,13 @@
  * that realloc moves, containers that grow step by step.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/summary/heading.h"
 #include "tool/query/count.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,16 +151,6 @@ static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wante
     return dp_query_end(c->view);
 }
 
-static int parse_number(const char *text, size_t *number)
-{
-    char *end;
-    *number = strtoul(text, &end, 10);
-    if (isdigit((unsigned char)*text) && !*end)
-        return 0;
-    dp_query_print_error("churn", "-n %s is not a number", text);
-    return DP_EXIT_USAGE;
-}
-
 int dp_cli_churn(int argc, char **argv)
 {
     static const struct option options[] = {DP_QUERY_OPTIONS};
@@ -172,7 +162,7 @@ int dp_cli_churn(int argc, char **argv)
     dp_query_files_init();
     int status = dp_query_init(&view, "churn", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
-        status = option == 'n' ? parse_number(optarg, &n_wanted) : dp_query_option(&view, argv, option);
+        status = option == 'n' ? dp_cli_options_count("churn", "-n", &n_wanted) : dp_query_option(&view, argv, option);
     view.type_name = "alloc_space";
     if (!status && optind == argc) {
         dp_query_print_error("churn", "no file given: deltaprof churn [OPTION]... PATH...");

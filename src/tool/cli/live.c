@@ -6,11 +6,11 @@
 #include "tool/cli/live.h"
 
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/recover/live.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,15 +46,6 @@ static bool takes_value(const char *word)
         if (!strcmp(flags[i], word))
             return false;
     return true;
-}
-
-static pid_t pid_of(const char *word)
-{
-    char *end;
-    errno = 0;
-    long pid = strtol(word, &end, 10);
-    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
-    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
 }
 
 static void delete_directory(const char *path)
@@ -119,17 +110,15 @@ void dp_cli_live_deliver(int argc, char **argv)
             deliver(argv[i]);
 }
 
-int dp_cli_live_begin(int *n_words, char ***words)
+int dp_cli_live_begin(int argc, char **argv)
 {
-    int argc = *n_words;
-    char **argv = *words;
     const char *verb = argv[0];
     if (!reads_processes(verb))
         return 0;
     for (int i = 1; i < argc; i++) {
         if (takes_value(argv[i - 1]))
             continue;
-        pid_t pid = pid_of(argv[i]);
+        pid_t pid = dp_cli_options_pid(argv[i]);
         if (!pid && argv[i][0] != '-')
             deliver(argv[i]);
         int result = pid ? replace(verb, &argv[i], pid) : 0;

@@ -7,7 +7,7 @@
  * profiles; and delivers the killed processes whose files lie in a directory among the arguments.
  * Returns 0, or an exit status after one line on stderr.
  */
-int dp_cli_live_begin(int *argc, char ***argv);
+int dp_cli_live_begin(int argc, char **argv);
 /* The second half of that alone. */
 void dp_cli_live_deliver(int argc, char **argv);
 /* Deletes the temporary directories. */

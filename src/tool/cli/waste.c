@@ -7,6 +7,7 @@
  * files are read, as they are for a directory.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/summary/heading.h"
 #include "tool/query/count.h"
 #include "tool/query/json.h"
@@ -14,8 +15,6 @@
 #include "tool/query/units.h"
 #include "tool/rss/rss.h"
 
-#include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,15 +254,6 @@ static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wante
 
 /* ---- a process -------------------------------------------------------------------------------------------------- */
 
-/* 0: the word is not a number of a process, or a file has this name. */
-static pid_t pid_of(const char *word)
-{
-    char *end;
-    long pid = strtol(word, &end, 10);
-    bool is_pid = isdigit((unsigned char)*word) && !*end && pid > 0 && pid <= INT_MAX;
-    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
-}
-
 /* The path of a profile of now, or of the newest one; malloc'ed. NULL after one line. */
 static char *find_profile(pid_t pid, const char *directory)
 {
@@ -286,7 +276,7 @@ static char *find_profile(pid_t pid, const char *directory)
 
 static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n_wanted)
 {
-    pid_t pid = n ? pid_of(words[0]) : 0;
+    pid_t pid = n ? dp_cli_options_pid(words[0]) : 0;
     if (!n || (pid && n > 2)) {
         dp_query_print_error("waste", "%s: deltaprof waste [OPTION]... PID [DIR] | PATH...",
                              n ? "one process at a time" : "no PID or PATH given");
@@ -300,16 +290,6 @@ static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n
     return status;
 }
 
-static int parse_number(const char *text, size_t *number)
-{
-    char *end;
-    *number = strtoul(text, &end, 10);
-    if (isdigit((unsigned char)*text) && !*end)
-        return 0;
-    dp_query_print_error("waste", "-n %s is not a number", text);
-    return DP_EXIT_USAGE;
-}
-
 int dp_cli_waste(int argc, char **argv)
 {
     static const struct option options[] = {DP_QUERY_OPTIONS};
@@ -321,7 +301,7 @@ int dp_cli_waste(int argc, char **argv)
     dp_query_files_init();
     int status = dp_query_init(&view, "waste", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
-        status = option == 'n' ? parse_number(optarg, &n_wanted) : dp_query_option(&view, argv, option);
+        status = option == 'n' ? dp_cli_options_count("waste", "-n", &n_wanted) : dp_query_option(&view, argv, option);
     view.type_name = "inuse_space";
     if (!view.at_text) {
         view.at_text = "end";
