@@ -16,7 +16,7 @@ SHARED = {  # a room and what it may include beside itself and the public header
     'binary': [],
     'pprof': ['base'],
     'profile': ['base'],
-    'endpoint': ['base', 'config', 'profile', 'view'],
+    'endpoint': ['base', 'config', 'pprof', 'profile', 'view'],
 }
 # Above the waterline, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
 # halves: its hook half stands here, the rest of it in REPORT_HALF.
@@ -69,7 +69,7 @@ SUBJECTS = {
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
     'profile': 'kind lock_kind tables',
-    'endpoint': 'http_access http_reply http_request http_server http_socket',
+    'endpoint': 'openmetrics http_access http_reply http_request http_server http_socket',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'bare_code cfi instruction interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule sibling stack stack_cache unwinder walk',

@@ -28,6 +28,7 @@
 #include "host/http/delivery.h"
 #include "host/http/metrics.h"
 #include "host/http/index_page.h"
+#include "endpoint/openmetrics.h"
 #include "endpoint/reply_headers.h"
 #include "endpoint/request.h"
 #include "view/page.h"
@@ -201,7 +202,7 @@ static const struct page {
     [DP_HTTP_PAGE_CMDLINE] = {TEXT, false, begin_cmdline, NULL},
     [DP_HTTP_PAGE_VIEW] = {HTML, false, begin_view, NULL},
     [DP_HTTP_PAGE_WAITS] = {TEXT, true, begin_waits, write_waits},
-    [DP_HTTP_PAGE_METRICS] = {DP_METRICS_TYPE, true, begin_metrics, NULL},
+    [DP_HTTP_PAGE_METRICS] = {DP_OPENMETRICS_TYPE, true, begin_metrics, NULL},
     [DP_HTTP_PAGE_ERROR] = {TEXT, false, NULL, NULL},
 };
 

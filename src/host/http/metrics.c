@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/metrics.c - writes metrics: a family is a TYPE, a UNIT and a HELP line, then its samples.
- *
- * Source: the OpenMetrics specification 1.0. Units are the base ones (bytes, seconds), a counter's sample ends in
- * _total, a unit is the end of its family's name, and # EOF ends the text.
+ * host/http/metrics.c - writes the metrics of this process.
  *
  * A label's value comes from a fixed table, or is the name of a cursor. request.c restricts the letters of that name.
  * So no value needs an escape.
@@ -15,6 +12,7 @@
 #include "base/stats.h"
 #include "host/report/totals.h"
 #include "host/http/cursor.h"
+#include "endpoint/openmetrics.h"
 #include "endpoint/request.h"
 #include "host/table/record.h"
 #include "host/report/settings.h"
@@ -25,54 +23,26 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 
-struct out {
-    dp_pprof_write_fn fn;
-    void *ctx;
-    int err; /* the first; later lines are dropped */
-};
-
-static void print(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void print(struct out *out, const char *format, ...)
+static void number(struct dp_openmetrics *out, const char *sample, int64_t value)
 {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (!out->err)
-        out->err = n < 0 || (size_t)n >= sizeof line ? -EMSGSIZE : out->fn(out->ctx, line, (size_t)n);
+    dp_openmetrics_print(out, "deltaprof_%s %lld\n", sample, (long long)value);
 }
 
-/* unit: "" or the end of the name. */
-static void family(struct out *out, const char *name, const char *type, const char *unit, const char *help)
+static void gauge(struct dp_openmetrics *out, const char *name, const char *unit, const char *help, int64_t value)
 {
-    print(out, "# TYPE deltaprof_%s %s\n", name, type);
-    if (*unit)
-        print(out, "# UNIT deltaprof_%s %s\n", name, unit);
-    print(out, "# HELP deltaprof_%s %s\n", name, help);
-}
-
-static void number(struct out *out, const char *sample, int64_t value)
-{
-    print(out, "deltaprof_%s %lld\n", sample, (long long)value);
-}
-
-static void gauge(struct out *out, const char *name, const char *unit, const char *help, int64_t value)
-{
-    family(out, name, "gauge", unit, help);
+    dp_openmetrics_family(out, name, "gauge", unit, help);
     number(out, name, value);
 }
 
-static void counter(struct out *out, const char *name, const char *unit, const char *help, int64_t value)
+static void counter(struct dp_openmetrics *out, const char *name, const char *unit, const char *help, int64_t value)
 {
-    family(out, name, "counter", unit, help);
-    print(out, "deltaprof_%s_total %lld\n", name, (long long)value);
+    dp_openmetrics_family(out, name, "counter", unit, help);
+    dp_openmetrics_print(out, "deltaprof_%s_total %lld\n", name, (long long)value);
 }
 
-static void write_heap(struct out *out)
+static void write_heap(struct dp_openmetrics *out)
 {
     struct dp_totals heap;
     dp_totals_read(DELTAPROF_HEAP, &heap);
@@ -82,45 +52,46 @@ static void write_heap(struct out *out)
     counter(out, "allocated_objects", "", "Blocks allocated since start, by samples.", heap.alloc_objects);
 }
 
-static void write_seconds(struct out *out, const char *sample, const struct dp_totals *totals)
+static void write_seconds(struct dp_openmetrics *out, const char *sample, const struct dp_totals *totals)
 {
     for (unsigned lock = 0; lock < DP_LABELS_LOCKS; lock++) {
         const char *name = dp_lock_kind_name(lock);
         int64_t ns = totals->by_lock[lock].delay_ns;
         if (name || ns)
-            print(out, "deltaprof_%s_total{lock=\"%s\"} %lld.%09lld\n", sample, name ? name : "overflow",
-                  (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+            dp_openmetrics_print(out, "deltaprof_%s_total{lock=\"%s\"} %lld.%09lld\n", sample, name ? name : "overflow",
+                                 (long long)(ns / 1000000000), (long long)(ns % 1000000000));
     }
 }
 
-static void write_times(struct out *out, const char *sample, const struct dp_totals *totals)
+static void write_times(struct dp_openmetrics *out, const char *sample, const struct dp_totals *totals)
 {
     for (unsigned lock = 0; lock < DP_LABELS_LOCKS; lock++) {
         const char *name = dp_lock_kind_name(lock);
         int64_t n = totals->by_lock[lock].contentions;
         if (name || n)
-            print(out, "deltaprof_%s_total{lock=\"%s\"} %lld\n", sample, name ? name : "overflow", (long long)n);
+            dp_openmetrics_print(out, "deltaprof_%s_total{lock=\"%s\"} %lld\n", sample, name ? name : "overflow",
+                                 (long long)n);
     }
 }
 
-static void write_locks(struct out *out)
+static void write_locks(struct dp_openmetrics *out)
 {
     struct dp_totals block, mutex;
     dp_totals_read(DELTAPROF_BLOCK, &block);
     dp_totals_read(DELTAPROF_MUTEX, &mutex);
-    family(out, "waits", "counter", "", "Waits of threads, by the kind of lock.");
+    dp_openmetrics_family(out, "waits", "counter", "", "Waits of threads, by the kind of lock.");
     write_times(out, "waits", &block);
-    family(out, "wait_seconds", "counter", "seconds", "Time that threads waited, by the kind of lock.");
+    dp_openmetrics_family(out, "wait_seconds", "counter", "seconds", "Time that threads waited, by the kind of lock.");
     write_seconds(out, "wait_seconds", &block);
-    family(out, "holdups", "counter", "", "Releases of locks that others waited for.");
+    dp_openmetrics_family(out, "holdups", "counter", "", "Releases of locks that others waited for.");
     write_times(out, "holdups", &mutex);
-    family(out, "holdup_seconds", "counter", "seconds", "Time that holders of locks made others wait.");
+    dp_openmetrics_family(out, "holdup_seconds", "counter", "seconds", "Time that holders of locks made others wait.");
     write_seconds(out, "holdup_seconds", &mutex);
 }
 
-static void write_losses(struct out *out)
+static void write_losses(struct dp_openmetrics *out)
 {
-    family(out, "losses", "counter", "", "Events that were not kept whole, by cause.");
+    dp_openmetrics_family(out, "losses", "counter", "", "Events that were not kept whole, by cause.");
     for (int i = 0; i < DP_STAT_N; i++) {
         char cause[32];
         size_t n = 0;
@@ -129,8 +100,8 @@ static void write_losses(struct out *out)
         for (const char *p = dp_stats_name((enum dp_stat)i); *p && n + 1 < sizeof cause; p++)
             cause[n++] = (char)tolower((unsigned char)*p);
         cause[n] = '\0';
-        print(out, "deltaprof_losses_total{cause=\"%s\"} %llu\n", cause,
-              (unsigned long long)dp_stats_read((enum dp_stat)i));
+        dp_openmetrics_print(out, "deltaprof_losses_total{cause=\"%s\"} %llu\n", cause,
+                             (unsigned long long)dp_stats_read((enum dp_stat)i));
     }
 }
 
@@ -157,14 +128,14 @@ static void keep_age(void *ctx, const struct dp_http_cursor_key *key, int64_t co
     snprintf(age->name, sizeof age->name, "%s", key->name);
 }
 
-static void write_age(struct out *out, const char *labels, unsigned kind, int64_t now_ns, int64_t covered_ns)
+static void write_age(struct dp_openmetrics *out, const char *labels, unsigned kind, int64_t now_ns, int64_t covered_ns)
 {
     int64_t ns = now_ns > covered_ns ? now_ns - covered_ns : 0;
-    print(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", dp_kind_table[kind].name, labels,
-          (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+    dp_openmetrics_print(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", dp_kind_table[kind].name,
+                         labels, (long long)(ns / 1000000000), (long long)(ns % 1000000000));
 }
 
-static void write_cursor(struct out *out, const struct age *age, int64_t now_ns)
+static void write_cursor(struct dp_openmetrics *out, const struct age *age, int64_t now_ns)
 {
     char labels[256];
     int n = snprintf(labels, sizeof labels, "consumer=\"cursor\",cursor=\"%s\"", age->name);
@@ -177,11 +148,12 @@ static void write_cursor(struct out *out, const struct age *age, int64_t now_ns)
     write_age(out, labels, age->kind, now_ns, age->covered_ns);
 }
 
-static void write_ages(struct out *out)
+static void write_ages(struct dp_openmetrics *out)
 {
     struct ages ages = {0};
     int64_t now_ns = dp_clock_ns();
-    family(out, "delta_age_seconds", "gauge", "seconds", "Time since the end of the last delta that a consumer took.");
+    dp_openmetrics_family(out, "delta_age_seconds", "gauge", "seconds",
+                          "Time since the end of the last delta that a consumer took.");
     for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_agent_tick_has_sink(); kind++)
         write_age(out, "consumer=\"files\"", kind, now_ns, dp_agent_tick_covered_ns(kind));
     dp_http_cursor_visit(keep_age, &ages);
@@ -192,13 +164,13 @@ static void write_ages(struct out *out)
 
 int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx)
 {
-    struct out out = {fn, ctx, 0};
+    struct dp_openmetrics out = {fn, ctx, 0};
     struct deltaprof_stats stats = {0};
     struct dp_config conf;
     dp_record_stats(&stats);
     dp_report_settings(&conf);
-    family(&out, "build", "info", "", "The profiler.");
-    print(&out, "deltaprof_build_info{version=\"" DELTAPROF_VERSION "\"} 1\n");
+    dp_openmetrics_family(&out, "build", "info", "", "The profiler.");
+    dp_openmetrics_print(&out, "deltaprof_build_info{version=\"" DELTAPROF_VERSION "\"} 1\n");
     write_heap(&out);
     write_locks(&out);
     counter(&out, "samples", "", "Events recorded.", (int64_t)stats.samples);
@@ -209,6 +181,6 @@ int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx)
     counter(&out, "ticks", "", "Ticks that wrote files.", (int64_t)dp_stats_read(DP_STAT_TICKS));
     write_losses(&out);
     write_ages(&out);
-    print(&out, "# EOF\n");
+    dp_openmetrics_print(&out, "# EOF\n");
     return out.err;
 }

@@ -5,7 +5,6 @@
 
 #include "pprof/gzip.h"
 
-#define DP_METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /* 0, or fn's error. Context: above the waterline; reads every record's counters once. */
 int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx);

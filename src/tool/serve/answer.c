@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "endpoint/access.h"
+#include "endpoint/openmetrics.h"
 #include "endpoint/reply_headers.h"
 #include "endpoint/request.h"
 #include "pprof/gzip.h"
@@ -114,10 +115,11 @@ static void write_joined(struct deltaprof_http_reply *r, const struct dp_serve_d
         refuse(r, 503, "profiles of these processes cannot be added, as their keys differ; ask for one: ?pid=N");
 }
 
-/* Reads what happened; NULL cursor: only for the others. */
+/* Reads what happened, for all cursors of the kind. */
 static int collect(unsigned kind)
 {
     struct dp_serve_family *f = &dp_serve_family;
+    dp_serve_workers_refresh(&f->workers);
     return dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
 }
 
@@ -169,9 +171,8 @@ static void begin_total(struct deltaprof_http_reply *r)
     struct dp_serve_family *f = &dp_serve_family;
     const struct dp_http_request *q = &r->request;
     struct dp_serve_cursor all = {.kind = q->kind};
-    int err = collect(q->kind);
-    if (!err)
-        err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, &all);
+    dp_serve_workers_refresh(&f->workers);
+    int err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, &all);
     if (err)
         refuse(r, 503, "no memory for the profiles");
     else
@@ -244,7 +245,7 @@ static const char *begin_page(struct deltaprof_http_reply *r)
         err = err ? err : dp_serve_pages_metrics(f, dp_serve_bytes_append, &r->text);
         if (err)
             refuse(r, 503, "the metrics could not be made");
-        return "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        return DP_OPENMETRICS_TYPE;
     case DP_HTTP_PAGE_VIEW:
         err = dp_serve_bytes_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
         err = err ? err : dp_serve_bytes_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);

@@ -222,15 +222,27 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
     return err ? err : n_left;
 }
 
-int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_serve_delta_fn fn, void *ctx)
+void dp_serve_workers_refresh(struct dp_serve_workers *all)
 {
     char why[DP_RECOVER_WHY];
-    int err = 0;
     all->turn++;
-    for (size_t i = 0; !err && i < all->at.n; i++)
-        if (!dp_recover_refresh(all->at.at[i]->reader, why))
-            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_LAST, all->at.at[i]->lives ? all->turn : 0, fn,
-                       ctx);
+    for (size_t i = 0; i < all->at.n; i++)
+        all->n_failed += dp_recover_refresh(all->at.at[i]->reader, why) != 0;
+}
+
+/* In-use values count of living processes only. */
+static unsigned turn_of(const struct dp_serve_workers *all, const struct dp_serve_worker *w)
+{
+    return w->lives ? all->turn : 0;
+}
+
+int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_serve_delta_fn fn, void *ctx)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < all->at.n; i++) {
+        struct dp_serve_worker *w = all->at.at[i];
+        err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, turn_of(all, w), fn, ctx);
+    }
     return err;
 }
 
@@ -238,10 +250,11 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
                                  void *ctx)
 {
     int err = 0;
-    for (size_t i = 0; !err && i < all->at.n; i++)
-        if (!pid || all->at.at[i]->table.pid == pid)
-            err = pass(all, all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START, all->at.at[i]->lives ? all->turn : 0,
-                       fn, ctx);
+    for (size_t i = 0; !err && i < all->at.n; i++) {
+        struct dp_serve_worker *w = all->at.at[i];
+        if (!pid || w->table.pid == pid)
+            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, turn_of(all, w), fn, ctx);
+    }
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;

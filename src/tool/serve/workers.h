@@ -57,7 +57,9 @@ void dp_serve_delta_drop(struct dp_serve_delta *); /* takes NULL */
  * takes some milliseconds. Returns how many are left, or a negative errno.
  */
 int dp_serve_workers_look(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
-/* Passes to fn what each living process did since the last call for this kind. 0, -ENOMEM or fn's error. */
+/* Reads the tables of all processes again: what follows is of now. */
+void dp_serve_workers_refresh(struct dp_serve_workers *);
+/* Passes to fn what each process did since the last call for this kind. 0, -ENOMEM or fn's error. */
 int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, dp_serve_delta_fn fn, void *ctx);
 /* The same since each process began, ended ones included. pid 0: all. */
 int dp_serve_workers_since_start(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
