@@ -25,24 +25,13 @@
 enum { TABLES_MOST = 512, SEQ_TRIES = 64 };
 #define BYTES_MOST ((int64_t)256 << 20)
 
-struct bytes {
-    uint8_t *at;
-    size_t n, cap;
-};
-
-static int append(void *ctx, const void *bytes, size_t n_bytes)
+int dp_recover_append(void *bytes, const void *from, size_t n_bytes)
 {
-    struct bytes *b = ctx;
-    if (b->cap - b->n < n_bytes) {
-        size_t cap = (b->n + n_bytes) * 2;
-        uint8_t *at = realloc(b->at, cap);
-        if (!at)
-            return -ENOMEM;
-        b->at = at;
-        b->cap = cap;
-    }
-    memcpy(b->at + b->n, bytes, n_bytes);
-    b->n += n_bytes;
+    struct dp_recover_bytes *b = bytes;
+    if (!dp_vec_room(&b->at, n_bytes))
+        return -ENOMEM;
+    memcpy(b->at.at + b->at.n, from, n_bytes);
+    b->at.n += n_bytes;
     return 0;
 }
 
@@ -89,17 +78,17 @@ static bool write_all(int fd, const void *bytes, size_t n_bytes)
 
 /* Writes a profile under a temporary name. */
 static int write_temporary(const struct place *p, const struct dp_recover_table *t, unsigned kind,
-                           const struct bytes *profile, char name[DP_PROFILE_NAME_MAX])
+                           const struct dp_recover_bytes *profile, char name[DP_PROFILE_NAME_MAX])
 {
     uint8_t header[DP_STAMP_HEADER_BYTES];
     dp_profile_name_format_temporary(name, t->program, t->pid, kind, (uint64_t)time(NULL) << 20 | (uint64_t)getpid());
     int fd = openat(p->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    bool stamped = p->stamp.process && dp_stamp_insert(&p->stamp, profile->at, profile->n, header);
+    bool stamped = p->stamp.process && dp_stamp_insert(&p->stamp, profile->at.at, profile->at.n, header);
     size_t skipped = stamped ? DP_STAMP_PLAIN_BYTES : 0;
     bool is_whole = (!stamped || write_all(fd, header, sizeof header)) &&
-                    write_all(fd, profile->at + skipped, profile->n - skipped);
+                    write_all(fd, profile->at.at + skipped, profile->at.n - skipped);
     int err = is_whole ? 0 : -errno;
     if (close(fd) && !err)
         err = -errno;
@@ -125,15 +114,15 @@ static int give_name(const struct place *p, const struct dp_recover_table *t, un
 
 /* A kind that has something new. */
 struct last {
-    struct bytes profile;
+    struct dp_recover_bytes profile;
     char temporary[DP_PROFILE_NAME_MAX]; /* "": it has no file */
 };
 
 static int make_temporary(struct dp_recover *r, const struct place *p, const struct dp_recover_table *t, unsigned kind,
                           struct last *last)
 {
-    int err = dp_recover_write(r, kind, DELTAPROF_OUTSIDE_KILLED | DELTAPROF_OUTSIDE_SKIP_EMPTY, append, &last->profile,
-                               NULL);
+    int err = dp_recover_write(r, kind, DELTAPROF_OUTSIDE_KILLED | DELTAPROF_OUTSIDE_SKIP_EMPTY, dp_recover_append,
+                               &last->profile, NULL);
     if (err)
         return err == 1 ? 0 : err;
     err = write_temporary(p, t, kind, &last->profile, last->temporary);
@@ -171,7 +160,7 @@ static int write_files(struct dp_recover *r, struct place *p, const struct dp_re
             unlinkat(p->dir, last->temporary, 0);
         else if (last->temporary[0] && !(err = name_file(p, t, kind, last)))
             n_files++;
-        free(last->profile.at);
+        dp_vec_fini(&last->profile.at);
     }
     return err ? err : n_files;
 }

@@ -97,7 +97,7 @@ int dp_recover_live(const char *directory, const struct dp_recover_table *t, con
     if (!err)
         err = dp_recover_refresh(r, why); /* a file may have been written meanwhile */
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
-        err = write_kind(r, t, to, kind, seq + 1);
+        err = dp_kind_table[kind].is_settled_late ? 0 : write_kind(r, t, to, kind, seq + 1);
     if (err < 0)
         dp_text_format(why, DP_RECOVER_WHY, "%s %d: its tables cannot be read: %s", t->program, (int)t->pid,
                        strerror(-err));

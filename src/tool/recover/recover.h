@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "base/mem.h"
 #include "profile/table_file.h"
 #include "profile/table_place.h"
 
@@ -35,9 +36,9 @@ struct dp_recover_table {
     char name[DP_TABLE_NAME_MAX]; /* in the directory */
     enum dp_recover_state state;
     pid_t pid, parent;
-    int64_t begin_wall_ns; /* the start, or the fork */
-    int64_t changed_ns;    /* of the file: Unix time */
-    int64_t n_bytes;       /* of memory */
+    int64_t begin_wall_ns;        /* the start, or the fork */
+    int64_t changed_ns;           /* of the file: Unix time */
+    int64_t n_bytes;              /* of memory */
     bool samples[DP_KIND_TABLES]; /* by kind: it was on at the start */
     char program[64];
     char out[PATH_MAX]; /* where it writes its files; "": nowhere */
@@ -69,6 +70,12 @@ int dp_recover_refresh(struct dp_recover *, char *why);
 int dp_recover_write(struct dp_recover *, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
                      struct deltaprof_outside_profile *profile);
 void dp_recover_close(struct dp_recover *); /* takes NULL */
+
+/* A growing array, and the fn that appends to it. */
+struct dp_recover_bytes {
+    DP_VEC(uint8_t) at;
+};
+int dp_recover_append(void *bytes, const void *from, size_t n_bytes);
 
 /*
  * Writes the last profiles of an ended process to its directory, with the comments #ended and #killed, then deletes the

@@ -35,7 +35,7 @@ struct dp_serve_family dp_serve_family = {.lock = PTHREAD_MUTEX_INITIALIZER};
 struct deltaprof_http_reply {
     struct dp_http_request request;
     struct dp_http_reply_headers headers;
-    struct dp_serve_bytes text;
+    struct dp_recover_bytes text;
     size_t n_sent;
     int64_t window_ns;              /* monotonic end of ?seconds=; 0: none */
     struct dp_serve_cursor *window; /* what happens in it */
@@ -95,7 +95,7 @@ static void check(struct deltaprof_http_reply *r)
 
 static void write_joined(struct deltaprof_http_reply *r, const struct dp_serve_deltas *deltas, int64_t from_ns)
 {
-    struct dp_gzip *gzip = dp_gzip_new(dp_serve_bytes_append, &r->text);
+    struct dp_gzip *gzip = dp_gzip_new(dp_recover_append, &r->text);
     const struct dp_serve_join join = {
         .deltas = deltas->at.at,
         .n = deltas->at.n,
@@ -238,17 +238,17 @@ static const char *begin_page(struct deltaprof_http_reply *r)
     case DP_HTTP_PAGE_INDEX:
         err = read_directory(f);
         err = err ? err : collect(DP_KIND_HEAP);
-        err = err ? err : dp_serve_pages_index(f, dp_serve_bytes_append, &r->text);
+        err = err ? err : dp_serve_pages_index(f, dp_recover_append, &r->text);
         break;
     case DP_HTTP_PAGE_METRICS:
         err = read_directory(f);
-        err = err ? err : dp_serve_pages_metrics(f, dp_serve_bytes_append, &r->text);
+        err = err ? err : dp_serve_pages_metrics(f, dp_recover_append, &r->text);
         if (err)
             refuse(r, 503, "the metrics could not be made");
         return DP_OPENMETRICS_TYPE;
     case DP_HTTP_PAGE_VIEW:
-        err = dp_serve_bytes_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
-        err = err ? err : dp_serve_bytes_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);
+        err = dp_recover_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
+        err = err ? err : dp_recover_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);
         break;
     case DP_HTTP_PAGE_SYMBOL:
     case DP_HTTP_PAGE_CMDLINE:
@@ -267,8 +267,8 @@ static void write_headers(struct deltaprof_http_reply *r, const char *type)
 {
     if (r->request.page == DP_HTTP_PAGE_ERROR) {
         dp_vec_clear(&r->text.at);
-        dp_serve_bytes_append(&r->text, r->request.message, strlen(r->request.message));
-        dp_serve_bytes_append(&r->text, "\n", 1);
+        dp_recover_append(&r->text, r->request.message, strlen(r->request.message));
+        dp_recover_append(&r->text, "\n", 1);
         type = TEXT;
     }
     dp_http_reply_headers_write(&r->headers, &r->request, type, r->seq, getpid());

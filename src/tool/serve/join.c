@@ -14,16 +14,6 @@
 
 #define PID "pid"
 
-int dp_serve_bytes_append(void *bytes, const void *from, size_t n_bytes)
-{
-    struct dp_serve_bytes *b = bytes;
-    if (!dp_vec_room(&b->at, n_bytes))
-        return -ENOMEM;
-    memcpy(b->at.at + b->at.n, from, n_bytes);
-    b->at.n += n_bytes;
-    return 0;
-}
-
 static int add(struct dp_model_merge *merge, const struct dp_serve_join *join, const struct dp_serve_delta *delta)
 {
     struct dp_decode decode = {0};
@@ -96,9 +86,9 @@ int dp_serve_join_write(const struct dp_serve_join *join, dp_pprof_write_fn fn, 
 
 struct dp_serve_delta *dp_serve_join_make(const struct dp_serve_join *join, unsigned kind)
 {
-    struct dp_serve_bytes bytes = {.at = {0}};
+    struct dp_recover_bytes bytes = {.at = {0}};
     struct dp_serve_delta *made = NULL;
-    if (!dp_serve_join_write(join, dp_serve_bytes_append, &bytes))
+    if (!dp_serve_join_write(join, dp_recover_append, &bytes))
         made = malloc(sizeof *made + bytes.at.n);
     if (made) {
         *made =

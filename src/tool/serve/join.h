@@ -23,9 +23,3 @@ struct dp_serve_delta *dp_serve_join_make(const struct dp_serve_join *, unsigned
 
 /* Adds up the values of a delta by type, at most DP_KIND_TYPES_MAX of them. Returns their number. */
 size_t dp_serve_join_sums(const struct dp_serve_delta *, int64_t sums[DP_KIND_TYPES_MAX]);
-
-/* A growing array of bytes, for dp_pprof_write_fn. */
-struct dp_serve_bytes {
-    DP_VEC(uint8_t) at;
-};
-int dp_serve_bytes_append(void *bytes, const void *from, size_t n_bytes);

@@ -32,10 +32,10 @@ void dp_serve_delta_drop(struct dp_serve_delta *delta)
 static int read_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
                       struct dp_serve_delta **delta)
 {
-    struct dp_serve_bytes bytes = {.at = {0}};
+    struct dp_recover_bytes bytes = {.at = {0}};
     struct deltaprof_outside_profile profile;
     *delta = NULL;
-    int err = dp_recover_write(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW, dp_serve_bytes_append, &bytes, &profile);
+    int err = dp_recover_write(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW, dp_recover_append, &bytes, &profile);
     if (dp_kind_has_levels(kind) && err >= 0)
         w->inuse_bytes = err ? 0 : profile.inuse_bytes;
     if (!err && !(*delta = malloc(sizeof **delta + bytes.at.n)))
