@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "config/lock_kinds.h"
-#include "profile/table_place.h"
+#include "tmpfs/table_place.h"
 
 #include <errno.h>
 #include <stdlib.h>

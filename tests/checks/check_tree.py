@@ -11,32 +11,33 @@ from collections import Counter
 TOP = sys.argv[1]
 SHARED = {  # a room and what it may include beside itself and the public headers
     'base': [],
-    'config': ['base', 'profile'],
+    'config': ['base', 'profile', 'tmpfs'],
     'view': [],
     'binary': [],
     'pprof': ['base'],
     'profile': ['base'],
+    'tmpfs': ['base', 'profile'],
     'endpoint': ['base', 'config', 'pprof', 'profile', 'view'],
 }
 # Above the waterline, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
 # halves: its hook half stands here, the rest of it in REPORT_HALF.
 HOST = {
-    'shared': ['base', 'config', 'profile'],
+    'shared': ['base', 'config', 'tmpfs', 'profile'],
     'objects': ['base', 'shared'],
     'unwind': ['base', 'config', 'shared', 'objects'],
     'thread': ['base', 'profile'],
-    'table': ['base', 'profile', 'shared', 'objects', 'unwind', 'thread'],
-    'heap': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
-    'locks': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
-    'cpu': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
-    'wall': ['base', 'config', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'locks', 'cpu'],
+    'table': ['base', 'tmpfs', 'profile', 'shared', 'objects', 'unwind', 'thread'],
+    'heap': ['base', 'config', 'tmpfs', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'locks': ['base', 'config', 'tmpfs', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'cpu': ['base', 'config', 'tmpfs', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table'],
+    'wall': ['base', 'config', 'tmpfs', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'locks', 'cpu'],
     'symbols': ['base', 'config', 'pprof', 'objects'],
     'resident': ['base', 'profile', 'table', 'heap'],
-    'report': ['base', 'config', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
+    'report': ['base', 'config', 'tmpfs', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
     'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'symbols', 'report'],
-    'agent': ['base', 'config', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'report'],
+    'agent': ['base', 'config', 'tmpfs', 'pprof', 'profile', 'shared', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'report'],
     'http': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
-    'api': ['base', 'config', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'resident', 'report', 'records',
+    'api': ['base', 'config', 'tmpfs', 'binary', 'pprof', 'profile', 'shared', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'wall', 'symbols', 'resident', 'report', 'records',
             'agent', 'endpoint', 'http'],
 }
 REPORT_HALF = {
@@ -54,21 +55,22 @@ TOOL = {
     'pgo': ['base', 'pprof', 'profile', 'model', 'query'],
     'formats': ['base', 'pprof', 'profile', 'model', 'query'],
     'push': ['base', 'pprof', 'profile', 'model', 'query', 'formats'],
-    'recover': ['base', 'pprof', 'profile', 'query'],
+    'recover': ['base', 'tmpfs', 'pprof', 'profile', 'query'],
     'summary': ['base', 'pprof', 'profile', 'model', 'query', 'leaks', 'rss'],
-    'run': ['base', 'binary', 'config', 'query'],
-    'serve': ['base', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],
-    'cli': ['base', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'summary', 'run', 'serve'],
+    'run': ['base', 'tmpfs', 'binary', 'config', 'query'],
+    'serve': ['base', 'tmpfs', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],
+    'cli': ['base', 'tmpfs', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'summary', 'run', 'serve'],
 }
 WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
 # subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
 SUBJECTS = {
-    'base': 'beacon clock control cpu_has elf epoch futex glob hash libc lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
+    'base': 'beacon clock cpu_has elf epoch futex glob hash libc lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
             'text vdso vma',
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
-    'profile': 'kind lock_kind tables',
+    'profile': 'kind lock_kind',
+    'tmpfs': 'control tables',
     'endpoint': 'openmetrics http_access http_reply http_request http_server http_socket',
     'modules': 'demangle elffile elfsymbols http_survive http_upload http_uploads session',
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',

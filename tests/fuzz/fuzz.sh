@@ -18,7 +18,7 @@ hooks=$(for room in heap locks; do sed -n "/^${room}_hook_sources/,/^)/s|^  '\(.
 core="$(ls "$src"/host/shared/*.c "$src"/host/objects/*.c "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c) $hooks $src/host/api/recording.c $base"
 compile="clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR=\"\" -I$src -I$src/../include"
 # An archive, so that each target takes of base and profile what it needs, and exact_mem.c stands for mem.c where it comes first.
-(cd "$work" && $compile -c "$src"/base/*.c "$src"/profile/*.c && ar rc base.a ./*.o)
+(cd "$work" && $compile -c "$src"/base/*.c "$src"/profile/*.c "$src"/tmpfs/*.c && ar rc base.a ./*.o)
 case $target in
 request) set -- "$src/endpoint/request.c" "$src/endpoint/access.c" $core $system ;;
 cfi) set -- "$src/host/unwind/cfi.c" "$src/host/unwind/cfi_program.c" "$src/host/unwind/rule.c" ;;

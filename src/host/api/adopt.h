@@ -2,7 +2,7 @@
 /* host/api/adopt.h - makes the tables of another process those of this one, which has no hooks. */
 #pragma once
 
-#include "profile/table_file.h"
+#include "tmpfs/table_file.h"
 
 /*
  * Copies the tables from the file and checks them, again at each call. Returns 0; or a negative errno as of struct

@@ -2,7 +2,7 @@
 /* host/api/build_id.c - reads the build-id of the object that this code lies in from its notes in memory. */
 #include "host/api/build_id.h"
 
-#include "profile/table_place.h"
+#include "tmpfs/table_place.h"
 
 #include <link.h>
 #include <stdbool.h>

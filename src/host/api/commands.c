@@ -20,7 +20,7 @@
 #include "host/api/commands.h"
 
 #include "base/clock.h"
-#include "base/control.h"
+#include "tmpfs/control.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"

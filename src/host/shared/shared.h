@@ -13,7 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/mem.h"
-#include "profile/table_file.h"
+#include "tmpfs/table_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/process.h"
-#include "profile/table_place.h"
+#include "tmpfs/table_place.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "base/mem.h"
-#include "profile/table_file.h"
-#include "profile/table_place.h"
+#include "tmpfs/table_file.h"
+#include "tmpfs/table_place.h"
 
 #include <deltaprof/outside.h>
 #include <limits.h>

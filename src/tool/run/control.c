@@ -11,7 +11,8 @@
  */
 #include "tool/run/control.h"
 
-#include "base/control.h"
+#include "tmpfs/control.h"
+#include "tmpfs/table_place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -129,7 +130,7 @@ static void read_mapping(struct target *target, char *line)
         path[n - (sizeof deleted - 1)] = 0;
     char *name = strrchr(path, '/'), *directory = memrchr(path, '/', (size_t)(name - path));
     if (strcmp(name + 1, DP_CONTROL_NAME) || !directory ||
-        strncmp(directory + 1, DP_CONTROL_DIRECTORY, sizeof DP_CONTROL_DIRECTORY - 1))
+        strncmp(directory + 1, DP_TABLES_DIRECTORY, sizeof DP_TABLES_DIRECTORY - 1))
         return;
     snprintf(target->path, sizeof target->path, "%s", path);
     target->device = makedev(major, minor);

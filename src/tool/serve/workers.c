@@ -4,7 +4,7 @@
  *
  * A reader keeps the file of its process open, so that what a process did last can be read after the file was deleted:
  * at its own end, or by another program. While this program has the lock of the file `serve` in the directory
- * (profile/table_place.h), a process that ends leaves its table here, so that none is missed.
+ * (tmpfs/table_place.h), a process that ends leaves its table here, so that none is missed.
  */
 #include "tool/serve/workers.h"
 

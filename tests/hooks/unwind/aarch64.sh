@@ -16,7 +16,7 @@ build() { # OUT SOURCE FLAG...
     shift 2
     $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
         "$source" "$top"/src/host/shared/*.c "$top"/src/host/objects/*.c "$top"/src/host/unwind/*.c "$top"/src/host/thread/*.c "$top"/src/host/table/*.c \
-        $hooks "$top"/src/host/api/recording.c "$top"/src/profile/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
+        $hooks "$top"/src/host/api/recording.c "$top"/src/profile/*.c "$top"/src/tmpfs/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
 build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
 build "$dir/model" "$top/tests/unit/host/unwind/test_walk_model.c"

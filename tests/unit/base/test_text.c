@@ -171,6 +171,22 @@ static void base64_is_that_of_the_rfc(void **state)
     assert_memory_equal(text, "/+++", 4);
 }
 
+static void times_are_told_in_utc(void **state)
+{
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } rows[] = {{0, "1970-01-01T00:00:00Z"},          {951782399, "2000-02-28T23:59:59Z"},
+                {951782400, "2000-02-29T00:00:00Z"},  {951868800, "2000-03-01T00:00:00Z"},
+                {1764251408, "2025-11-27T13:50:08Z"}, {4107542399, "2100-02-28T23:59:59Z"},
+                {4107542400, "2100-03-01T00:00:00Z"}, {1735689599, "2024-12-31T23:59:59Z"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        dp_text_utc(text, sizeof text, rows[i].seconds * 1000000000 + 999999999);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +198,7 @@ int main(void)
         cmocka_unit_test(numbers_are_formatted_as_by_printf),
         cmocka_unit_test(authorities_have_a_host_and_perhaps_a_port),
         cmocka_unit_test(base64_is_that_of_the_rfc),
+        cmocka_unit_test(times_are_told_in_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

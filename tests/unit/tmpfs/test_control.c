@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The mapping of the control file: words and slots are compared and copied, and a truncated file is an error. */
-#include "base/control.h"
-#include "base/text.h"
+#include "tmpfs/control.h"
+#include "tmpfs/table_place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,28 +87,16 @@ static void the_fingerprint_covers_all_of_a_command(void **state)
     assert_true(dp_control_check(&slot) == check);
 }
 
-static void the_directory_is_on_a_tmpfs(void **state)
+static void the_directory_is_made_in_a_tmpfs_only(void **state)
 {
     char path[512];
+    const char *what;
     setenv("XDG_RUNTIME_DIR", "/proc", 1);
-    int err = dp_control_directory(geteuid(), path, sizeof path);
-    assert_true(err == -ENOTSUP || strncmp(path, "/dev/shm/deltaprof-", 19) == 0);
-}
-
-static void times_are_told_in_utc(void **state)
-{
-    static const struct {
-        int64_t seconds;
-        const char *text;
-    } rows[] = {{0, "1970-01-01T00:00:00Z"},          {951782399, "2000-02-28T23:59:59Z"},
-                {951782400, "2000-02-29T00:00:00Z"},  {951868800, "2000-03-01T00:00:00Z"},
-                {1764251408, "2025-11-27T13:50:08Z"}, {4107542399, "2100-02-28T23:59:59Z"},
-                {4107542400, "2100-03-01T00:00:00Z"}, {1735689599, "2024-12-31T23:59:59Z"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[32];
-        dp_text_utc(text, sizeof text, rows[i].seconds * 1000000000 + 999999999);
-        assert_string_equal(text, rows[i].text);
-    }
+    dp_tables_place_default(path, sizeof path);
+    assert_memory_equal(path, "/dev/shm/deltaprof-", 19);
+    assert_int_equal(dp_tables_place_open("/proc/deltaprof-test", true, &what), -ENOTSUP);
+    assert_int_equal(dp_tables_place_open("/nowhere/deltaprof-test", true, &what), -ENOENT);
+    assert_int_equal(dp_tables_place_open("/nowhere/deltaprof-test", false, &what), -ENOENT);
 }
 
 int main(void)
@@ -117,8 +105,7 @@ int main(void)
         cmocka_unit_test(only_the_word_of_the_pid_counts),
         cmocka_unit_test(a_truncated_file_is_no_signal),
         cmocka_unit_test(the_fingerprint_covers_all_of_a_command),
-        cmocka_unit_test(the_directory_is_on_a_tmpfs),
-        cmocka_unit_test(times_are_told_in_utc),
+        cmocka_unit_test(the_directory_is_made_in_a_tmpfs_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/control.h - the control file, through which a command reaches a process that is off, or was: `deltaprof on PID`
- * writes the command into a slot of the file and changes a word of it; the process finds the word changed.
+ * tmpfs/control.h - the control file, through which a command reaches a process that is off, or was: `deltaprof on
+ * PID` writes the command into a slot of the file and changes a word of it; the process finds the word changed.
  *
- * Each user has one such file: `control` in the directory deltaprof-UID (0700), which stands in $XDG_RUNTIME_DIR if
- * that is a tmpfs of the user, else in /dev/shm. It is sparse, and has the same length for ever. Its layout is
+ * Each user has one such file: `control` in the user's directory (table_place.h). It is sparse, and has the same length
+ * for ever. Its layout is
  *
  *     magic | word 0 | word 1 | ... | padding to a page | slot 0 | slot 1 | ...
  *
@@ -24,14 +24,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DP_CONTROL_NAME       "control"
-#define DP_CONTROL_DIRECTORY  "deltaprof-" /* and the user's number */
+#define DP_CONTROL_NAME "control"
+
 #define DP_CONTROL_MAGIC      "deltaprof control 1"
 #define DP_CONTROL_SLOTS      64u
 #define DP_CONTROL_WORDS      1016u
 #define DP_CONTROL_TEXT       1400u
 #define DP_CONTROL_ANSWER     512u
-#define DP_CONTROL_HEAD_BYTES 4096u /* the layout's, whatever the kernel's pages are */
+#define DP_CONTROL_HEAD_BYTES 4096u /* of the file, before the slots; not a page of the kernel */
 
 /* A command for one process, and its answer. The command is complete if `check` is its fingerprint. */
 struct dp_control_slot {
@@ -55,11 +55,6 @@ struct dp_control_file {
 _Static_assert(offsetof(struct dp_control_file, slots) == DP_CONTROL_HEAD_BYTES, "slots begin behind the words");
 
 uint64_t dp_control_check(const struct dp_control_slot *slot);
-
-/*
- * Writes the path of the user's directory. -ENOTSUP: there is no tmpfs for it. Reads the environment. Context: init.
- */
-int dp_control_directory(uid_t uid, char *path, size_t n_bytes);
 
 /*
  * Opens the calling user's file, and creates it and its directory if they are missing. Returns a descriptor or a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/control.c - finds, opens, maps and reads the control file.
+ * tmpfs/control.c - finds, opens, maps and reads the control file.
  *
  * dp_control_is_changed asks for a requeue of no thread (FUTEX_CMP_REQUEUE with two zeros): all that is left of it is
  * the comparison of the word. It reads the word with the kernel's own handling of faults, and waits for nothing.
@@ -8,24 +8,22 @@
  * dp_control_copy sends the bytes through a pipe: write(2) from the mapping and read(2) into it return EFAULT where a
  * page is missing. A pipe needs no right, and no limit on file sizes applies to the read.
  */
-#include "base/control.h"
+#include "tmpfs/control.h"
 
 #include "base/hash.h"
-#include "base/text.h"
+#include "tmpfs/table_place.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-enum { TMPFS = 0x01021994, PATH_BYTES = 512 };
+enum { PATH_BYTES = 512 };
 
 uint64_t dp_control_check(const struct dp_control_slot *slot)
 {
@@ -35,26 +33,6 @@ uint64_t dp_control_check(const struct dp_control_slot *slot)
         hash = dp_hash_mix(hash ^ word) + i;
     }
     return hash;
-}
-
-static bool is_tmpfs(const char *path)
-{
-    struct statfs fs;
-    return statfs(path, &fs) == 0 && (uint32_t)fs.f_type == TMPFS;
-}
-
-int dp_control_directory(uid_t uid, char *path, size_t n_bytes)
-{
-    struct stat stat_of;
-    const char *above = secure_getenv("XDG_RUNTIME_DIR");
-    bool is_own = above && *above == '/' && strlen(above) < PATH_BYTES / 2 && is_tmpfs(above) &&
-                  stat(above, &stat_of) == 0 && stat_of.st_uid == uid;
-    if (!is_own)
-        above = "/dev/shm";
-    if (!is_own && !is_tmpfs(above))
-        return -ENOTSUP;
-    dp_text_format(path, n_bytes, "%s/" DP_CONTROL_DIRECTORY "%u", above, (unsigned)uid);
-    return 0;
 }
 
 int dp_control_verify(int fd, uid_t owner)
@@ -89,33 +67,18 @@ int dp_control_fill(int fd)
     return 0;
 }
 
-/* The directory, which only its owner may use. */
-static int open_directory(const char *path)
-{
-    struct stat stat_of;
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return -errno;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
-    if (fstat(fd, &stat_of) || stat_of.st_uid != geteuid() || stat_of.st_mode & 077) {
-        close(fd);
-        return -EPERM;
-    }
-    return fd;
-}
-
 int dp_control_open(void)
 {
     char path[PATH_BYTES];
-    int err = dp_control_directory(geteuid(), path, sizeof path);
-    if (err)
-        return err;
-    int directory = open_directory(path);
+    const char *what;
+    dp_tables_place_default(path, sizeof path);
+    int directory = dp_tables_place_open(path, true, &what);
+    if (directory == -EACCES || directory == -ELOOP || directory == -ENOTDIR)
+        return -EPERM;
     if (directory < 0)
         return directory;
     int fd = openat(directory, DP_CONTROL_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-    err = fd < 0 ? (errno == ELOOP ? -EPERM : -errno) : 0;
+    int err = fd < 0 ? (errno == ELOOP ? -EPERM : -errno) : 0;
     close(directory);
     for (int i = 0; fd >= 0 && i < 2; i++) { /* another process may be about to fill it */
         err = dp_control_fill(fd);

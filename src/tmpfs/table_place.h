@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* profile/table_place.h - the directory of files of tables, and what can be told from a library's notes. */
+/* tmpfs/table_place.h - the directory of files of tables, and what can be told from a library's notes. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define DP_TABLES_DIRECTORY  "deltaprof-" /* and the user's number: the name of the user's directory */
 #define DP_TABLE_NAME_MAX    64
 #define DP_TABLES_FAMILY     "run-"  /* begins the name of a directory in it, of what `run --serve` started */
 #define DP_TABLES_SERVE_FILE "serve" /* whose lock the program has that serves a directory */

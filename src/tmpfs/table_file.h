@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile/table_file.h - the layout of a file of tables: what a profiled process keeps in a tmpfs, so that another
+ * tmpfs/table_file.h - the layout of a file of tables: what a profiled process keeps in a tmpfs, so that another
  * process can read it while the first one lives and after it was killed.
  *
  *     offset 0       struct dp_tables_file, DP_TABLE_FILE_HEADER bytes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* profile/table_place.c - opens the directory of files of tables, and refuses what another user could have put there.
+/* tmpfs/table_place.c - opens the directory of files of tables, and refuses what another user could have put there.
  */
-#include "profile/table_place.h"
+#include "tmpfs/table_place.h"
 
 #include "base/text.h"
 
@@ -29,6 +29,22 @@ static int open_directory(const char *path)
     return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+/* Only in a tmpfs: nothing is left on a disk. */
+static int make_directory(const char *path)
+{
+    char above[PATH_MAX];
+    struct statfs fs;
+    dp_text_format(above, sizeof above, "%s", path);
+    char *slash = strrchr(above, '/');
+    if (slash)
+        slash[slash == above] = '\0';
+    if (syscall(SYS_statfs, slash ? above : ".", &fs))
+        return -errno;
+    if (fs.f_type != TMPFS_MAGIC)
+        return -ENOTSUP;
+    return syscall(SYS_mkdirat, AT_FDCWD, path, 0700) && errno != EEXIST ? -errno : 0;
+}
+
 int dp_tables_place_open(const char *path, bool makes, const char **what)
 {
     struct stat st;
@@ -36,9 +52,10 @@ int dp_tables_place_open(const char *path, bool makes, const char **what)
     *what = "open the directory";
     int fd = open_directory(path);
     if (fd < 0 && errno == ENOENT && makes) {
-        if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) && errno != EEXIST) {
-            *what = "make the directory";
-            return -errno;
+        int err = make_directory(path);
+        if (err) {
+            *what = err == -ENOTSUP ? "make the directory, which must be in a tmpfs" : "make the directory";
+            return err;
         }
         fd = open_directory(path);
     }
@@ -62,7 +79,8 @@ void dp_tables_place_default(char *path, size_t n_bytes)
     struct statfs fs;
     bool is_usable = runtime && *runtime == '/' && strlen(runtime) < n_bytes / 2 && !stat(runtime, &st) &&
                      st.st_uid == geteuid() && !statfs(runtime, &fs) && fs.f_type == TMPFS_MAGIC;
-    dp_text_format(path, n_bytes, "%s/deltaprof-%u", is_usable ? runtime : "/dev/shm", (unsigned)geteuid());
+    dp_text_format(path, n_bytes, "%s/" DP_TABLES_DIRECTORY "%u", is_usable ? runtime : "/dev/shm",
+                   (unsigned)geteuid());
 }
 
 size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32])
