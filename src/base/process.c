@@ -178,6 +178,26 @@ int dp_process_open(const char *file)
     return fd;
 }
 
+uint64_t dp_process_began(pid_t pid, pid_t thread, char *state)
+{
+    char path[64], text[1024];
+    dp_text_format(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')'); /* field 2 is the name, which may have any bytes; state is 3, the time 22 */
+    if (at && at[1] && state)
+        *state = at[2];
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    uint64_t began = 0;
+    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
+        began = began * 10 + (uint64_t)(*at - '0');
+    return began;
+}
+
 /* Before Linux 5.9, and where a filter refuses close_range. */
 static int unshare_and_close(void)
 {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define DP_PROGRAM_TEXT 64
@@ -61,6 +62,12 @@ int dp_process_threads(void);
  * and shows no memory after that thread has left by pthread_exit. Returns -1 with errno on failure.
  */
 int dp_process_open(const char *file);
+
+/*
+ * When a thread of a process began, in clock ticks since boot: with the id, that identifies it. *state: its state, as
+ * /proc has it (Z, X: ended); may be NULL. Returns 0 if there is no such thread, or it cannot be read.
+ */
+uint64_t dp_process_began(pid_t pid, pid_t thread, char *state);
 
 /*
  * Gives the calling thread a separate, empty descriptor table with /dev/null as 0, 1 and 2, so that output of a

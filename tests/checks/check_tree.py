@@ -57,7 +57,7 @@ TOOL = {
     'push': ['base', 'pprof', 'profile', 'model', 'query', 'formats'],
     'recover': ['base', 'tmpfs', 'pprof', 'profile', 'query'],
     'summary': ['base', 'pprof', 'profile', 'model', 'query', 'leaks', 'rss'],
-    'run': ['base', 'tmpfs', 'binary', 'config', 'query'],
+    'run': ['base', 'tmpfs', 'binary', 'config', 'query', 'recover'],
     'serve': ['base', 'tmpfs', 'config', 'pprof', 'profile', 'view', 'endpoint', 'model', 'query', 'recover'],
     'cli': ['base', 'tmpfs', 'binary', 'config', 'pprof', 'profile', 'view', 'model', 'query', 'leaks', 'pack', 'rss', 'pgo', 'formats', 'recover', 'summary', 'run', 'serve'],
 }

@@ -35,7 +35,6 @@
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/thread.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,24 +45,6 @@ static struct {
     _Atomic uint32_t seen;                /* the word, when this process last looked for commands */
     _Atomic int64_t next_ns;              /* while the profiler is on without an agent: when to look again */
 } commands;
-
-/* The time when this process began, in clock ticks, as /proc tells it; 0: not known. */
-static uint64_t process_start(void)
-{
-    char line[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (fd >= 0)
-        close(fd);
-    line[n > 0 ? n : 0] = '\0';
-    const char *at = strrchr(line, ')'); /* field 2; the time is field 22 */
-    for (int i = 2; at && i < 22; i++)
-        at = strchr(at + 1, ' ');
-    uint64_t start = 0;
-    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        start = start * 10 + (uint64_t)(*at - '0');
-    return start;
-}
 
 /* ---- what a command does ----------------------------------------------------------------------------------------- */
 
@@ -137,7 +118,7 @@ static bool is_for_this_process(struct dp_control_slot *slot)
     if (slot->pid != (uint32_t)dp_process_pid() || slot->answered == slot->seq ||
         slot->check != dp_control_check(slot) || !memchr(slot->command, '\0', sizeof slot->command))
         return false;
-    uint64_t start = process_start();
+    uint64_t start = dp_process_began(getpid(), getpid(), NULL);
     return !start || slot->start == start;
 }
 

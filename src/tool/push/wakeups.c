@@ -8,6 +8,7 @@
 #include "tool/push/wakeups.h"
 
 #include "base/atomic.h"
+#include "base/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,25 +51,6 @@ bool dp_push_events_defer_stop(void)
     return dp_load_relaxed(&n_stops) > 0;
 }
 
-/* The number at the start of the process: clock ticks since the boot; 0: not known. */
-static unsigned long long start_of(const char *pid)
-{
-    char path[64], text[1024] = "";
-    unsigned long long start = 0;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[n] = 0;
-    const char *at = strrchr(text, ')'); /* field 2 is the name, which may have any characters; start is field 22 */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        sscanf(at, "%llu", &start);
-    return start;
-}
-
 int dp_push_events_open(struct dp_push_events *e, pid_t beside)
 {
     struct sigaction action = {.sa_handler = stop};
@@ -85,7 +67,7 @@ int dp_push_events_open(struct dp_push_events *e, pid_t beside)
     e->by_kill = e->process < 0 && errno == ENOSYS;
     char pid[24];
     snprintf(pid, sizeof pid, "%d", (int)beside);
-    e->run_start = beside ? start_of(pid) : 0;
+    e->run_start = beside ? dp_process_began(beside, beside, NULL) : 0;
     e->has_news = true;
     return 0;
 }
@@ -175,6 +157,7 @@ bool dp_push_events_lives(struct dp_push_events *e, pid_t run)
 
 bool dp_push_events_writes(const struct dp_push_events *e, const char *pid)
 {
-    unsigned long long start = start_of(pid);
+    pid_t id = (pid_t)atoi(pid);
+    uint64_t start = dp_process_began(id, id, NULL);
     return start && start >= e->run_start && is_profiled(pid);
 }

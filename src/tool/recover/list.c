@@ -5,8 +5,10 @@
  * parent's lock: so a process of this pid namespace that is not there any more has ended, too.
  */
 #include "tool/recover/recover.h"
+#include "tool/recover/living.h"
 
 #include "base/text.h"
+#include "base/process.h"
 #include "profile/directory.h"
 
 #include <dirent.h>
@@ -23,33 +25,17 @@
 
 #define NS_OF(t)   ((int64_t)(t).tv_sec * 1000000000 + (t).tv_nsec)
 #define NEW_MOST_S 60
-#define TICKS_IN_S 100
 
 /* When the process with this pid was started, ns of Unix time; 0: there is none; -1: not known. */
 static int64_t started_ns(pid_t pid)
 {
-    char path[32], text[1024], *end;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return kill(pid, 0) && errno == ESRCH ? 0 : -1;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return -1;
-    const char *state = strrchr(text, ')') + 2;
-    if (*state == 'Z' || *state == 'X')
-        return 0;
+    uint64_t ticks = dp_recover_living(pid, NULL);
+    if (!ticks)
+        return (kill(pid, 0) && errno == ESRCH) || dp_process_began(pid, pid, NULL) ? 0 : -1;
     struct timespec wall, boot;
     clock_gettime(CLOCK_REALTIME, &wall);
     clock_gettime(CLOCK_BOOTTIME, &boot);
-    return NS_OF(wall) - NS_OF(boot) + (int64_t)(strtoull(at + 1, &end, 10) * (1000000000 / TICKS_IN_S));
+    return NS_OF(wall) - NS_OF(boot) + (int64_t)(ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)));
 }
 
 static bool has_ended(int fd, const struct dp_tables_file *h)

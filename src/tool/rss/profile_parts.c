@@ -11,6 +11,7 @@
 #include "tool/query/paths.h"
 #include "tool/rss/rss.h"
 
+#include "base/process.h"
 #include "config/config.h"
 
 #include <glob.h>
@@ -261,20 +262,11 @@ static void expand(char *to, size_t room, const char *out, pid_t pid)
 /* When the process began, in seconds; 0: not known. */
 static time_t start_of(pid_t pid)
 {
-    char line[1024];
-    unsigned long long ticks = 0;
-    FILE *stat = open_of(pid, "stat");
-    char *name_end = stat && fgets(line, sizeof line, stat) ? strrchr(line, ')') : NULL;
-    if (stat)
-        fclose(stat);
-    if (!name_end ||
-        sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &ticks) != 1)
-        return 0;
+    uint64_t ticks = dp_process_began(pid, pid, NULL);
     struct timespec wall, boot;
     clock_gettime(CLOCK_REALTIME, &wall);
     clock_gettime(CLOCK_BOOTTIME, &boot);
-    return wall.tv_sec - boot.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+    return ticks ? wall.tv_sec - boot.tv_sec + (time_t)(ticks / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
 
 /* Whether the profile was written since the process began: another process may have had the pid before. */

@@ -10,6 +10,7 @@
  * written, and the word changes after that.
  */
 #include "tool/run/control.h"
+#include "tool/recover/living.h"
 
 #include "tmpfs/control.h"
 #include "tmpfs/table_place.h"
@@ -53,46 +54,6 @@ static int64_t now_ns(void)
 static void pause_for_answer(void)
 {
     nanosleep(&(struct timespec){0, LOOK_NS}, NULL);
-}
-
-/* When a thread began, in clock ticks, and its state. 0: there is none. */
-static uint64_t read_stat(pid_t pid, pid_t thread, char *state)
-{
-    char path[64], line[1024];
-    unsigned long long start = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)thread);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file)
-        fclose(file);
-    line[n] = 0;
-    const char *at = strrchr(line, ')');
-    bool is_read = at && sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                state, &start) == 2;
-    return is_read && *state != 'X' ? start : 0;
-}
-
-/*
- * When the process began, in clock ticks; 0: there is none, or it has ended. thread, if not NULL: one that lives. The
- * main thread may have left by pthread_exit, and then /proc/PID shows no memory and no root.
- */
-static uint64_t start_of(pid_t pid, pid_t *thread)
-{
-    char path[64], state = 'X';
-    uint64_t start = read_stat(pid, pid, &state);
-    pid_t living = start && state != 'Z' ? pid : 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *task = start && !living ? opendir(path) : NULL;
-    for (struct dirent *entry; task && !living && (entry = readdir(task));) {
-        pid_t other = (pid_t)atoi(entry->d_name);
-        if (other > 0 && read_stat(pid, other, &state) && state != 'Z')
-            living = other;
-    }
-    if (task)
-        closedir(task);
-    if (thread)
-        *thread = living;
-    return living ? start : 0;
 }
 
 /* The last number of the line NSpid, or the pid. */
@@ -151,7 +112,7 @@ static int find_target(struct target *target, pid_t pid, char *why, size_t n_why
 {
     char path[64], line[8192];
     *target = (struct target){.pid = pid, .inner = inner_pid(pid)};
-    target->start = start_of(pid, &target->thread);
+    target->start = dp_recover_living(pid, &target->thread);
     snprintf(path, sizeof path, "/proc/%d/task/%d/maps", (int)pid, (int)target->thread);
     FILE *file = target->start ? fopen(path, "re") : NULL;
     int err = errno;
@@ -229,7 +190,7 @@ static long find_slot(int fd, const struct target *target, struct dp_control_slo
             return -1;
         bool is_own = seen.pid == (uint32_t)target->inner && seen.start == target->start;
         bool is_free = !seen.pid || seen.answered == seen.seq ||
-                       (target->inner == target->pid && start_of((pid_t)seen.pid, NULL) != seen.start);
+                       (target->inner == target->pid && dp_recover_living((pid_t)seen.pid, NULL) != seen.start);
         if (is_own || (is_free && free_slot < 0)) {
             free_slot = (long)i;
             *slot = seen;
@@ -300,7 +261,7 @@ enum dp_run_control dp_run_control_send(pid_t pid, const char *command, int64_t 
     enum dp_run_control result = i < 0 ? DP_RUN_CONTROL_FAILED : DP_RUN_CONTROL_UNHEARD;
     uint32_t seq = slot.seq;
     for (int64_t until = now_ns() + wait_ns; result == DP_RUN_CONTROL_UNHEARD; pause_for_answer()) {
-        bool has_ended = start_of(pid, NULL) != target.start;
+        bool has_ended = dp_recover_living(pid, NULL) != target.start;
         if (!read_slot(fd, (size_t)i, &slot) || slot.seq != seq) {
             snprintf(why, n_why, "process %d: another command took the place of this one", (int)pid);
             result = DP_RUN_CONTROL_FAILED;

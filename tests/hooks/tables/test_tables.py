@@ -185,6 +185,19 @@ def that_a_raw_clone_counts_nothing_into_its_parent():
     killed(3, 1, 'raw')
 
 
+def that_a_process_whose_main_thread_has_left_lives():
+    with Tables() as t:
+        process = t.start(2, 'left')
+        wait_until(lambda: t.book()[2][0] > 1000 and has_ended(process.pid))  # as /proc says of it
+        t.deltaprof('recover', t.tables)
+        assert len(t.left()) == 1 and str(process.pid) in t.deltaprof('ps', t.tables)
+        process.kill()
+        process.wait()
+        t.deltaprof('recover', t.tables)
+        lies_between(t)
+        assert t.left() == [], t.left()
+
+
 def that_a_normal_end_leaves_no_file():
     with Tables() as t:
         done = subprocess.run(['/bin/sh', '-c', 'x=$(echo 1); : "$x"; exit 3'],
@@ -197,7 +210,7 @@ def that_a_living_process_is_read_without_its_help():
         os.environ['XDG_RUNTIME_DIR'] = t.tables
         users = os.path.join(t.tables, f'deltaprof-{os.geteuid()}')
         process = subprocess.Popen([victim('tables'), t.page, '1', 'plain'], start_new_session=True,
-                                   env=environment('heap_rate=1,cpu_rate=0,log=none,interval=0', t.out))
+                                   env=environment('heap_rate=1,cpu_rate=0,log=none,interval=0,types=waste', t.out))
         wait_until(lambda: t.book()[2][0] > 1000)
         os.kill(process.pid, signal.SIGSTOP)
         wait_until(lambda: open(f'/proc/{process.pid}/stat').read().rsplit(')', 1)[1].split()[0] == 'T')

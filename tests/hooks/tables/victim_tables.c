@@ -2,7 +2,7 @@
 // victim_tables.c - allocates and frees until it is killed, and books each event twice in a shared page, before and
 // after: victim_tables PAGE THREADS MODE. MODE: "plain"; "fork": a child does the same, its parent goes on; "exec": the
 // program executes itself once before it begins; "grow": frees nothing and writes to all blocks; "raw": a child made by
-// a raw clone does, which is no process to book.
+// a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +28,7 @@ struct book {
 };
 
 static struct book *book;
+static int main_leaves;
 static bool grows;
 
 #define MAKER(name)                                                      \
@@ -102,6 +103,8 @@ static void run_all(unsigned n_threads)
     atomic_store(&book->pid, getpid());
     for (unsigned i = 1; i < n_threads; i++)
         pthread_create(&thread, NULL, run, (void *)(uintptr_t)(i * 7919));
+    if (main_leaves)
+        pthread_exit(NULL);
     run((void *)(uintptr_t)(getpid() * 31));
 }
 
@@ -144,5 +147,6 @@ int main(int argc, char **argv)
             pause();
     }
     grows = !strcmp(argv[3], "grow");
+    main_leaves = !strcmp(argv[3], "left");
     run_all(n_threads);
 }

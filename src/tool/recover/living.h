@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/recover/living.h - whether a process lives, also after its main thread has left by pthread_exit. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * When the process began, in clock ticks since boot; 0: there is none, it has ended, or /proc does not show it.
+ * thread, if not NULL: one that lives. After pthread_exit /proc/PID shows neither memory nor root, and the main thread
+ * as ended, but /proc/PID/task has the others.
+ */
+uint64_t dp_recover_living(pid_t pid, pid_t *thread);
