@@ -84,6 +84,7 @@ static const char *merged(const struct dp_native_stack *native, unsigned depth, 
     struct dp_stack_cache cache = {.stage = stage, .stage_ids = ids};
     struct dp_stack out;
     char *at = text;
+    *cut = false;
     if (!dp_provided_merge(&cache, native, 0x1000, depth, &out))
         return "";
     for (uint32_t i = 0; i < out.depth; i++) {
