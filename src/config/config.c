@@ -100,7 +100,7 @@ void dp_config_copy(struct dp_config *to, const struct dp_config *from)
     strcpy(to->out, from->out);
     strcpy(to->exe, from->exe);
     strcpy(to->log, from->log);
-    strcpy(to->tables, from->tables); /* these four have defaults that nobody gave */
+    strcpy(to->tables, from->tables); /* these four can have values that are not in `set` */
     const struct dp_config_row *row;
     for (size_t i = 0; (row = dp_config_row(i)); i++)
         if (row->at >= offsetof(struct dp_config, events) && ((was | from->set) >> i & 1))

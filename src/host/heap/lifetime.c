@@ -31,8 +31,8 @@ static struct {
 } sums;
 
 /*
- * The block that a thread allocated last, by thread: its record and its size. Threads whose numbers are alike share an
- * entry, and one of them may then see the other's block of the same record: one outgrown block too many.
+ * The record and the size of the block that each thread allocated last. Two threads can share an entry. One of them may
+ * then see a block of the other, and if that has the same record, one outgrown block too many is counted.
  */
 static struct {
     _Atomic dp_record_id record;

@@ -3,8 +3,8 @@
  * host/heap/waste.c - visits the table of live blocks once, in the order of its slots, which is nearly that of
  * addresses, and adds what it sees of each block to the block's record.
  *
- * Blocks come and go meanwhile. The counters of a record, which the row has, are right: what is seen beyond them is
- * left out.
+ * The program allocates and frees during the visit. A row has the counters of its record, read before: what the visit
+ * finds beyond them is left out.
  */
 #include "host/heap/waste.h"
 

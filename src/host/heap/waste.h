@@ -5,7 +5,7 @@
 #include "host/report/delta.h"
 #include "host/resident/free_chunks.h"
 
-/* resident_space, swapped_space, zero_space, pinned_space: scaled up, as what is in use is. */
+/* The types resident_space, swapped_space, zero_space and pinned_space. Values are scaled up as inuse_space is. */
 enum { DP_HEAP_WASTE_RESIDENT, DP_HEAP_WASTE_SWAPPED, DP_HEAP_WASTE_ZERO, DP_HEAP_WASTE_PINNED, DP_HEAP_WASTE_VALUES };
 
 struct dp_heap_waste_row {
@@ -19,10 +19,10 @@ struct dp_heap_waste_rows {
 };
 
 /*
- * Looks at the memory of all sampled blocks in use, and of mappings, and fills a row for each of the rows that has
- * something in use: what is resident and swapped of it is never more than what is in use. *free: what the allocator
- * holds. *unread_bytes: in use, but not read for zeros. most_read_bytes: no more is read. 0, or a negative errno: not
- * known, nothing is filled. Plain system calls; costs about 0.3 s for a gigabyte in use.
+ * Looks at the memory of all sampled blocks in use, and of mappings, and fills a row for each of `rows` that has memory
+ * in use. The resident and the swapped part of a row are together at most what it has in use. *free: free memory that
+ * the allocator holds. At most most_read_bytes are read to find zeros; *unread_bytes: the rest. Returns 0, or a
+ * negative errno: then nothing is filled. Makes system calls only; takes about 0.3 s for a gigabyte in use.
  */
 int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes,
                        struct dp_heap_waste_rows *, struct dp_resident_free *free, int64_t *unread_bytes);

@@ -45,8 +45,8 @@ bool dp_waiting_is_inside(uintptr_t frame);
 int64_t dp_waiting_end(dp_waiting_slot slot, int64_t begin_ns);
 
 /*
- * Another profile of waits: fn hears of each wait that has a slot, when it ends, in its thread: of what
- * dp_waiting_collect has left of it. NULL: nobody listens. Any thread.
+ * fn is called at the end of each wait that has a slot, in the thread that waited, with the part of its time that
+ * dp_waiting_collect has not collected. NULL: no function is called any more. Context: any thread.
  */
 typedef void (*dp_waiting_listener_fn)(int32_t tid, dp_record_id record, int64_t ns);
 void dp_waiting_listen(dp_waiting_listener_fn fn);
