@@ -73,6 +73,7 @@ struct dp_tables_file {
     int64_t memory, heap_rate, mutex_rate, block_rate_ns, cpu_rate_ns, wall_rate_ns, depth, max_samples;
     uint32_t age, unwind, symbolize, address, types, mmap;
     _Atomic uint32_t state;
+    _Atomic int64_t sampled_mono_ns;          /* when CPU time was sampled last; 0: never */
     _Atomic uint32_t current[DP_KIND_TABLES]; /* 1 + the column that was valid last; 0: no file was written */
     struct dp_tables_file_column columns[2][DP_KIND_TABLES];
     char program[64];

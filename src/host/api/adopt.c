@@ -12,6 +12,7 @@
  */
 #include "host/api/adopt.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -205,6 +206,10 @@ static void take_times(int fd, bool has_ended)
             for (unsigned which = 0; which < 2; which++)
                 if (seen.columns[which][kind].wall_ns > end.wall_ns)
                     end.wall_ns = seen.columns[which][kind].wall_ns;
+        int64_t sampled_ns = dp_load_relaxed(&seen.sampled_mono_ns);
+        int64_t ran_ns = is_within(sampled_ns, begin.mono_ns, TIME_MOST) ? sampled_ns - begin.mono_ns : 0;
+        if (ran_ns <= dp_clock_wall_ns() - begin.wall_ns && begin.wall_ns + ran_ns > end.wall_ns)
+            end.wall_ns = begin.wall_ns + ran_ns;
         end.wall_ns = end.wall_ns > begin.wall_ns ? end.wall_ns : begin.wall_ns + 1;
         end.mono_ns = begin.mono_ns + (end.wall_ns - begin.wall_ns);
     }

@@ -123,8 +123,11 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     uint32_t of_record = source->state ? dp_labels_with_set(0, record->labels) : record->labels;
     size_t n = dp_labels_get(of_record, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(of_record); /* then its pair is the first */
+    const char *lock = NULL;                           /* none: a kind without locks, in a damaged table */
     if (n && futex)
-        pairs[0].value = dp_lock_kind_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
+        lock = dp_lock_kind_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
+    if (lock)
+        pairs[0].value = lock;
     for (size_t i = 0; i < n; i++)
         if (!state || (strcmp(pairs[i].key, "state") && strcmp(pairs[i].key, "idle"))) /* not the program's own */
             out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);

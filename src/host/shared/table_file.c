@@ -234,6 +234,7 @@ static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS]
         to->origin_wall_ns = wall_ns;
         to->origin_mono_ns = mono_ns;
     }
+    dp_store_relaxed(&to->sampled_mono_ns, 0);
     memset(to->current, 0, sizeof to->current);
     memset(to->columns, 0, sizeof to->columns);
     if (!to->exe[0])
@@ -402,6 +403,12 @@ void dp_shared_file_done(bool is_done, bool is_end)
     if (!dp_tables_place_is_served(file.directory)) /* else the program that serves it deletes it */
         syscall(SYS_unlinkat, AT_FDCWD, path, 0);
     errno = saved;
+}
+
+void dp_shared_file_runs(int64_t mono_ns)
+{
+    if (file.own)
+        dp_store_relaxed(&file.header->sampled_mono_ns, mono_ns);
 }
 
 DP_IN_CHILD void dp_shared_file_fork_child(void)

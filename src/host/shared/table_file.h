@@ -41,6 +41,9 @@ void dp_shared_file_committed(enum dp_tables_array id, uint32_t n);
  * is deleted. Async-signal-safe.
  */
 void dp_shared_file_done(bool is_done, bool is_end);
+/* The process runs at this time, of the monotonic clock: if it is killed, its last window ends no earlier. Any context.
+ */
+void dp_shared_file_runs(int64_t mono_ns);
 
 /* In a forked child: its parent's file is not its own. Only stores. */
 void dp_shared_file_fork_child(void);

@@ -29,10 +29,18 @@ if not is_tmpfs('/dev/shm'):
     skip('no tmpfs at /dev/shm')
 
 
-def has_ended(pid):
+def has_ended(pid, thread=None):
     try:
-        with open(f'/proc/{pid}/stat') as f:
+        with open(f'/proc/{pid}/task/{thread or pid}/stat') as f:
             return f.read().rsplit(')', 1)[1].split()[0] in 'ZX'
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def have_all_ended(pid):
+    """A killed process's main thread can be gone before the others are."""
+    try:
+        return all(has_ended(pid, thread) for thread in os.listdir(f'/proc/{pid}/task'))
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -72,7 +80,7 @@ class Tables:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for i in range(2):
-            wait_until(lambda: has_ended(self.book(i)[0]))
+            wait_until(lambda: have_all_ended(self.book(i)[0]))
 
     def deltaprof(self, *words, status=0):
         done = subprocess.run([DELTAPROF, *map(str, words)], capture_output=True, text=True, timeout=120)
@@ -183,6 +191,23 @@ def that_exec_leaves_nothing_of_before():
 
 def that_a_raw_clone_counts_nothing_into_its_parent():
     killed(3, 1, 'raw')
+
+
+def that_the_window_of_a_killed_process_has_its_cpu_time():
+    with Tables() as t:
+        process = subprocess.Popen([victim('cpu'), 'forever'], env=environment(f'cpu_rate=10ms,log=none,interval=0,tables={t.tables}', t.out),
+                                   start_new_session=True, stdout=subprocess.DEVNULL)
+
+        def used():
+            with open(f'/proc/{process.pid}/stat') as f:
+                return int(f.read().rsplit(')', 1)[1].split()[11]) / os.sysconf('SC_CLK_TCK')
+        wait_until(lambda: used() > 2)
+        process.kill()
+        process.wait()
+        t.deltaprof('recover', t.tables)
+        [path] = reader.files(t.out, 'cpu', '*', str(process.pid))
+        p = reader.load(path)
+        assert 1e9 < p.total('cpu') < 2.1 * p.duration_ns, (p.total('cpu'), p.duration_ns)  # two threads
 
 
 def that_a_process_whose_main_thread_has_left_lives():
