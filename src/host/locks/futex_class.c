@@ -118,6 +118,10 @@ bool dp_futex_class_adopt(uint32_t n)
         if (number >> 1 < most)
             dp_store_relaxed(&classes[from[i].index], number);
     }
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        for (dp_record_id id = 0; id < dp_table_count(kind); id++)
+            if (dp_labels_futex_class(dp_table_record(kind, id)->labels) >= N_CLASSES)
+                return false;
     return true;
 }
 
