@@ -7,7 +7,8 @@
  * root. The pid in the slot is the one that the process knows, which in a container is another one.
  *
  * flock serializes those who write commands. The process takes no lock: a slot whose fingerprint is wrong is being
- * written, and the word changes after that.
+ * written, and the word changes after that. Commands for one process take turns: a lock on its word is kept until the
+ * answer, or until its sender gives up.
  */
 #include "tool/run/control.h"
 #include "tool/recover/living.h"
@@ -201,6 +202,17 @@ static long find_slot(int fd, const struct target *target, struct dp_control_slo
     return free_slot;
 }
 
+/* Waits for the end of other commands for this process. */
+static bool lock_word(int fd, const struct target *target, int64_t wait_ns)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = sizeof(uint32_t)};
+    lock.l_start = (off_t)dp_control_word_at(target->inner);
+    for (int64_t until = now_ns() + wait_ns; fcntl(fd, F_OFD_SETLK, &lock); pause_for_answer())
+        if ((errno != EAGAIN && errno != EACCES) || now_ns() > until)
+            return false;
+    return true;
+}
+
 static bool lock_file(int fd)
 {
     for (int64_t until = now_ns() + LOCK_NS; flock(fd, LOCK_EX | LOCK_NB); pause_for_answer())
@@ -251,6 +263,11 @@ enum dp_run_control dp_run_control_send(pid_t pid, const char *command, int64_t 
     int fd = err ? -1 : open_file(&target, why, n_why);
     if (fd < 0)
         return DP_RUN_CONTROL_FAILED;
+    if (!lock_word(fd, &target, wait_ns)) {
+        snprintf(why, n_why, "process %d: an earlier command still waits for its answer", (int)pid);
+        close(fd);
+        return DP_RUN_CONTROL_FAILED;
+    }
     long i = lock_file(fd) ? write_command(fd, &target, command, &slot) : -1;
     if (i < 0)
         snprintf(why, n_why, "%s: %s", target.path,

@@ -191,6 +191,16 @@ def that_on_and_off_change_a_process_with_threads():
     assert {'#exit', '#ended'} & set(profiles(v)[-1].comments)
 
 
+def that_commands_of_several_shells_take_turns():
+    with Victim(2, conf='heap_rate=1') as v:
+        on(v.pid)
+        words = [[CLI, 'set', str(v.pid), f'heap_rate={1 + i}', '--wait', '60s'] for i in range(6)]
+        for _ in range(4):
+            asked = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for line in words]
+            answers = [(process.communicate(timeout=120)[0], process.returncode) for process in asked]
+            assert all(status == 0 for _, status in answers), answers
+
+
 def that_it_says_on_stderr_what_is_wrong():
     for churning in 0, 2:
         with Victim(churning) as v:
