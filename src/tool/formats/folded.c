@@ -4,7 +4,8 @@
  * write them.
  *
  * A frame without a name is written as 0xADDRESS. In names, `;` becomes `:`, and control characters become blanks: text
- * has none. A line that begins with `# `, and a line with `#` that has no number, is a comment.
+ * has none. A line that begins with `# `, and a line with `#` that has no number, is a comment; where a stack would
+ * make such a line, its `#` is written as `_`.
  */
 #include "tool/formats/formats.h"
 
@@ -49,6 +50,8 @@ int dp_formats_write_folded(const struct dp_formats_profile *p, uint32_t type, d
         }
         if (!line.n)
             put_name(&line, "[no stack]");
+        if (line.n && line.at[0] == '#' && (line.n == 1 || line.at[1] == ' '))
+            line.at[0] = '_';
         uint32_t number = line.failed ? DP_STRINGS_NONE : dp_strings_add(&stacks, (const char *)line.at, line.n);
         int64_t *sum = number == DP_STRINGS_NONE ? NULL
                        : number - 1 < sums.n     ? &sums.at[number - 1]
