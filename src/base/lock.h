@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/lock.h - a lock of one word, for code above the waterline (outside hooks).
+ * base/lock.h - a lock of one word, for code outside hooks.
  *
  * It is not a pthread mutex, for four reasons: no hook interposes it; a forked child unlocks it with one store in its
  * atfork handler; waiting has a deadline on CLOCK_MONOTONIC; and its word names the holder, so that a signal handler

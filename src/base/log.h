@@ -4,7 +4,7 @@
  *
  * Silent while all is well. Formats are those of base/text.h, without stdio or malloc; control characters become `?`.
  * fd 2 is written only while it is still the file that it was at init. At the process's end a terminal that was closed
- * is opened again. errno is kept. Context: any thread above the waterline, never a hook.
+ * is opened again. errno is kept. Context: any thread, outside hooks.
  */
 #pragma once
 

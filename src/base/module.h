@@ -41,7 +41,7 @@ struct dp_module_ops {
 
 /*
  * The table; opens the module if necessary. NULL: module->error has the reason. Thread-safe; takes no lock of the
- * profiler. Context: above the waterline, never in a hook, never in a child forked from a process with threads.
+ * profiler. Context: outside hooks, never in a child forked from a process with threads.
  */
 const void *dp_module_open(struct dp_module *module);
 

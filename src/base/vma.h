@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * base/vma.h - tells the kinds of mappings in /proc/PID/maps apart: brk, malloc's arenas, stacks, private pages of
- * files, other anonymous memory. The caller reads the file. Context: above the waterline; plain system calls.
+ * files, other anonymous memory. The caller reads the file. Context: outside hooks; plain system calls.
  */
 #pragma once
 

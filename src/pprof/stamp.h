@@ -23,7 +23,7 @@ struct dp_stamp {
 /* Finds out what the processes that this one forks later can inherit. Context: as make. */
 void dp_stamp_learn(void);
 
-/* The stamp of this process, whose id is pid. Context: above the waterline; async-signal-safe. */
+/* The stamp of this process, whose id is pid. Context: outside hooks; async-signal-safe. */
 struct dp_stamp dp_stamp_make(pid_t pid);
 
 /* Makes a header with the stamp from a plain one. False: the bytes are not a plain header; nothing is written. */

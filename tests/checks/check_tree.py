@@ -19,7 +19,7 @@ SHARED = {  # a room and what it may include beside itself and the public header
     'tmpfs': ['base', 'profile'],
     'endpoint': ['base', 'config', 'pprof', 'profile', 'view'],
 }
-# Above the waterline, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
+# Outside hooks, rooms of the host may include all that stands before them in this table. A subject (heap, locks) has two
 # halves: its hook half stands here, the rest of it in REPORT_HALF.
 HOST = {
     'shared': ['base', 'config', 'tmpfs', 'profile'],
@@ -215,7 +215,7 @@ class Tree(unittest.TestCase):
                 wrong += [(name, i) for i in ours]
         self.assertEqual(wrong, [])
 
-    def test_the_hook_half_of_a_subject_includes_nothing_from_above_the_waterline(self):
+    def test_the_hook_half_of_a_subject_includes_nothing_of_its_report_half(self):
         for room in REPORT_HALF:
             sources = hook_half(room)
             above = {os.path.splitext(f)[0] for f in FILES if re.match(rf'src/host/{room}/\w+\.c$', f)} - {os.path.splitext(f)[0] for f in sources}

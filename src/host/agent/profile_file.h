@@ -6,7 +6,7 @@
  * A tick calls, for each kind, dp_agent_file_write, then dp_agent_file_keep (gives the final name) or
  * dp_agent_file_drop (deletes it); then dp_agent_files_end once. The first byte opens the directory and makes a
  * temporary file: a kind without rows leaves no file. All kinds of a tick have the same SEQ, one above the highest for
- * PROGRAM.PID. No file is ever replaced. Context: above the waterline, one thread at a time; neither malloc nor locks,
+ * PROGRAM.PID. No file is ever replaced. Context: outside hooks, one thread at a time; neither malloc nor locks,
  * so exit paths may use it too.
  */
 #pragma once

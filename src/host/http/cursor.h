@@ -3,7 +3,7 @@
  * host/http/cursor.h - named baselines ("cursors"): which profile each client of a delta has received last.
  *
  * Every reply of a cursor has a sequence number. It is open while only the client knows whether it arrived. A client
- * that sends after=N says so itself: N is the last reply that it has. Context: any thread above the waterline; between
+ * that sends after=N says so itself: N is the last reply that it has. Context: any thread, outside hooks; between
  * lock and unlock one caller alone uses a cursor.
  */
 #pragma once

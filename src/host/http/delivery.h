@@ -3,7 +3,7 @@
  * host/http/delivery.h - delivers one profile to one client: takes the baseline, writes, and then moves the baseline or
  * leaves it.
  *
- * Zero: holds nothing. Context: any thread above the waterline, one at a time.
+ * Zero: holds nothing. Context: any thread, outside hooks, one at a time.
  */
 #pragma once
 

@@ -6,5 +6,5 @@
 #include "pprof/gzip.h"
 
 
-/* 0, or fn's error. Context: above the waterline; reads every record's counters once. */
+/* 0, or fn's error. Context: outside hooks; reads every record's counters once. */
 int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx);

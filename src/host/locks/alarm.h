@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/alarm.h - logs a line for each thread that has waited too long for a lock with a holder, and for each
- * deadlock. Context: above the waterline; one thread at a time.
+ * deadlock. Context: outside hooks; one thread at a time.
  */
 #pragma once
 

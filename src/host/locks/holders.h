@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/holders.h - the waits under way, which thread holds each lock, and threads that wait for each other.
- * Context: above the waterline.
+ * Context: outside hooks.
  */
 #pragma once
 

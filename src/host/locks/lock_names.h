@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/lock_names.h - tells by the names of functions what the waits for futexes were for
- * (host/locks/futex_class.h). Context: above the waterline.
+ * (host/locks/futex_class.h). Context: outside hooks.
  */
 #pragma once
 

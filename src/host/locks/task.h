@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/task.h - what /proc says about a thread of this process: its name, and the system call that it is in.
- * Context: above the waterline. Each call opens and closes one file; errno is kept.
+ * Context: outside hooks. Each call opens and closes one file; errno is kept.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/locks/wait_names.h - names the frames of stacks for people. Context: above the waterline, one thread. */
+/* host/locks/wait_names.h - names the frames of stacks for people. Context: outside hooks, one thread. */
 #pragma once
 
 #include "host/table/table.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/locks/waits_page.h - the threads that wait now, as text: for what, for how long, where, and which thread holds
- * it. Context: above the waterline.
+ * it. Context: outside hooks.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
  * and the numbers `end_timestamp_ns` (Unix time), `thread id`, and `duration` if it is not the delay: a short wait
  * that stands for several.
  *
- * One caller at a time. Context: above the waterline.
+ * One caller at a time. Context: outside hooks.
  */
 #pragma once
 

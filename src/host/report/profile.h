@@ -4,7 +4,7 @@
  *
  * A consumer has its own lock, held during a whole write, its own baseline (16 bytes per record) and a private pending
  * copy. One global lock covers short steps only (maps, symbols) and is never held while fn runs. In a forked child
- * every consumer starts anew: its baseline is the fork. Context: above the waterline.
+ * every consumer starts anew: its baseline is the fork. Context: outside hooks.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/report/text_frames.h - writes the names of a stack's frames as text, a line each. Context: above the waterline.
+/* host/report/text_frames.h - writes the names of a stack's frames as text, a line each. Context: outside hooks.
  */
 #pragma once
 

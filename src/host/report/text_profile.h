@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/report/text_profile.h - writes text: a cumulative profile in the format that people and pprof can read, and
- * names for addresses. Context: above the waterline.
+ * names for addresses. Context: outside hooks.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/report/totals.h - sums the records of a kind since start, without making a profile. One pass over the counters.
- * Context: above the waterline.
+ * Context: outside hooks.
  */
 #pragma once
 

@@ -14,7 +14,7 @@ struct dp_resident {
     int64_t all_bytes, anon_bytes; /* VmRSS and RssAnon of /proc/PID/status */
 };
 
-/* Returns 0; or a negative errno and zeros: the kernel gives no answer. Context: above the waterline; opens a file. */
+/* Returns 0; or a negative errno and zeros: the kernel gives no answer. Context: outside hooks; opens a file. */
 int dp_resident_read(struct dp_resident *);
 
 #define DP_RESIDENT_HEAPS 256

@@ -14,7 +14,7 @@ struct deltaprof_site;
 /* Asks for the module to be loaded. Context: hook. */
 void dp_libunwind_want(void);
 bool dp_libunwind_wanted(void); /* asked for, not loaded yet, and loading has not failed */
-int dp_libunwind_load(void);    /* 0, or -errno. Context: above the waterline */
+int dp_libunwind_load(void);    /* 0, or -errno. Context: outside hooks */
 
 /*
  * Walks from the caller's registers and writes the frames from site on into cache->others, at most depth. Returns their

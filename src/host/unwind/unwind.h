@@ -66,7 +66,7 @@ unsigned dp_unwind_depth(void);
  */
 bool dp_unwind_wants_module(void);
 /*
- * Loads libunwind. Context: above the waterline, where dlopen may be called. Returns 0 or -errno; the caller logs it
+ * Loads libunwind. Context: outside hooks, where dlopen may be called. Returns 0 or -errno; the caller logs it
  * once.
  */
 int dp_unwind_load_module(void);

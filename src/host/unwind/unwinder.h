@@ -33,7 +33,7 @@ struct dp_unwinder_process {
 
 struct dp_unwinder_ops {
     struct dp_module_ops base;
-    int (*open)(void); /* 0 or -ENOMEM. Context: above the waterline, once */
+    int (*open)(void); /* 0 or -ENOMEM. Context: outside hooks, once */
     /*
      * Walks from registers rootward and writes frames, from the first one with sp >= from_sp on, at most max. Returns
      * their number; *whole: the last one is the outermost. Holds no lock during calls to `read` and the like; calls
