@@ -89,7 +89,7 @@ POINTERS = {
     r'dp_cpu_add_synthetic|timers\.c:\w+|handler\.c:\w+|dp_cpu_handle': ['threads.c:hear_cpu'],
     r'dp_cpu_proc_threads|proc\.c:\w+': ['watch.c:visit_thread'],
     r'dp_heap_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
-    r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
+    r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:wake'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
     r'dp_record_fork_\w+|record\.c:\w+': ['dp_heap_inherited_begin'],
@@ -103,7 +103,7 @@ POINTERS = {
 }
 
 # What runs in a handler, around a fork or at the end of a thread beside what the headers and the preload object export.
-ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'tick_signal.c:on_alone', 'tick_signal.c:on_shared', 'deltaprof.c:fork_prepare',
+ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'tick_signal.c:on_default', 'tick_signal.c:on_shared', 'deltaprof.c:fork_prepare',
            'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends', 'shared_signal.c:on_signal', 'timers.c:key_ends',
            'dp_cpu_settle', 'dp_cpu_cancelled']
 

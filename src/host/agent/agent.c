@@ -18,7 +18,7 @@
  * Alarms: with `stuck` set, the thread also wakes when a wait may have lasted that long (host/locks/alarm.h). It then
  * runs without files to write, too.
  *
- * `bell` is a futex that changes to wake the thread. `asked` counts requests for a tick, `served` the requests that
+ * `wakes` is a futex that counts the calls of wake(). `asked` counts requests for a tick, `served` the requests that
  * finished ticks cover; a requesting thread waits until `served` has reached its number. [SERVED] `served` is stored
  * with release after a tick and loaded with acquire: the waiting thread then sees all that the tick wrote. [STATE]
  * RUNNING is published after the thread's handle, so that quiesce can join it.
@@ -62,7 +62,7 @@ enum { STACK_BYTES = 512 << 10 }; /* for the libraries of the symbol modules, wh
 
 static struct {
     _Atomic uint32_t state;
-    _Atomic uint32_t bell;
+    _Atomic uint32_t wakes;
     _Atomic uint32_t asked, served;
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
@@ -117,10 +117,10 @@ bool dp_agent_needs_poll(void)
     return dp_load_relaxed(&agent.others) || is_missing();
 }
 
-static void ring(void)
+static void wake(void)
 {
-    dp_add_release(&agent.bell, 1);
-    dp_futex_wake(&agent.bell);
+    dp_add_release(&agent.wakes, 1);
+    dp_futex_wake(&agent.wakes);
 }
 
 DP_IN_CHILD static void is_young(void)
@@ -157,7 +157,7 @@ void dp_agent_tune(const struct dp_config *conf)
 {
     set(conf);
     want_poll();
-    ring();
+    wake();
 }
 
 bool dp_agent_is_running(void)
@@ -256,7 +256,7 @@ static void write_profiles(void)
 {
     dp_agent_signals_hear_crashes(); /* the host may have installed its own handlers since */
     dp_agent_tick(INT64_MAX);
-    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
 }
 
 /* On a command. False: another thread starts or ends this one now; the command has been carried out. */
@@ -292,9 +292,9 @@ static void *run(void *unused)
     agent.cpu_ns = agent.wall_ns = 0;
     bool is_off = false;
     dp_agent_signals_hear_crashes();
-    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
     for (;;) {
-        uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
+        uint32_t wakes = dp_load_acquire(&agent.wakes), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
             dp_agent_alone_thread_ends();
             dp_futex_wake(&agent.quit);
@@ -311,12 +311,12 @@ static void *run(void *unused)
         bool due = tick_is_due(asked), looks = due || dp_load_relaxed(&agent.shares);
         bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_agent_alone_is();
         if (!alone && !due) {
-            dp_futex_wait(&agent.bell, bell, wake_at());
+            dp_futex_wait(&agent.wakes, wakes, wake_at());
             continue;
         }
         dp_agent_peaks_begin_tick();
         if (filtered) /* no file can be written */
-            dp_agent_peaks_watch(false, ring);
+            dp_agent_peaks_watch(false, wake);
         else
             write_profiles();
         plan_next();
@@ -370,13 +370,13 @@ void dp_agent_watch(void)
     dp_store_relaxed(&agent.wanted, true);
     if (!dp_process_has_seccomp() && dp_process_is_noted())
         dp_agent_start();
-    ring();
+    wake();
 }
 
-void dp_agent_ring(void)
+void dp_agent_request_tick(void)
 {
     dp_add_release(&agent.asked, 1);
-    ring();
+    wake();
 }
 
 bool dp_agent_finish(int64_t deadline_ns)
@@ -384,7 +384,7 @@ bool dp_agent_finish(int64_t deadline_ns)
     if (!dp_agent_is_running() || dp_agent_is_self())
         return false;
     uint32_t mine = dp_add_release(&agent.asked, 1) + 1, served;
-    ring();
+    wake();
     while ((int32_t)((served = dp_load_acquire(&agent.served)) - mine) < 0) { /* [SERVED] */
         if (!dp_agent_is_running() || dp_clock_ns() >= deadline_ns)
             return false;
@@ -415,7 +415,7 @@ bool dp_agent_quiesce(int64_t deadline_ns)
     if (!gone) {
         uint32_t quit = QUIT;
         dp_store_relaxed(&agent.quit, QUIT);
-        ring();
+        wake();
         while (dp_load_relaxed(&agent.quit) == QUIT && dp_agent_is_running() && dp_clock_ns() < deadline_ns) {
             int64_t look = dp_clock_ns() + LOOK_NS; /* the thread may be ending already */
             dp_futex_wait(&agent.quit, QUIT, look < deadline_ns ? look : deadline_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/agent/agent.h - the background thread that writes profiles. It is created late and ends on request; a thread of
- * the host that waits for it gives a deadline. Context: any thread; ring and finish are async-signal-safe.
+ * the host that waits for it gives a deadline. Context: any thread; request_tick and finish are async-signal-safe.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ int32_t dp_agent_maker(void);
 void dp_agent_watch(void);
 
 /* Asks the agent for a tick soon. */
-void dp_agent_ring(void);
+void dp_agent_request_tick(void);
 
 /*
  * Waits for a tick that begins after this call. True: it ended by deadline_ns. False: there is no agent, or it is late.

@@ -52,10 +52,10 @@ static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU, SIGSYS};
 enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
-/* The actions that replace SIG_DFL, and which of them each signal has. Written only at init and by restore. */
-enum { NO_STAND_IN, FOR_FATAL, FOR_CRASH, FOR_REQUEST, N_STAND_INS };
-static struct sigaction stand_ins[N_STAND_INS];
-static uint8_t stand_in_of[_NSIG];
+/* The actions that replace SIG_DFL, and the one of each signal. Written only at init and by restore. */
+enum { NO_REPLACEMENT, FOR_FATAL, FOR_CRASH, FOR_REQUEST, N_REPLACEMENTS };
+static struct sigaction replacements[N_REPLACEMENTS];
+static uint8_t replacement_of[_NSIG];
 static _Atomic bool restored; /* relaxed: not ordered with a seccomp filter that another thread installs */
 
 static struct {
@@ -97,7 +97,7 @@ static void on_fatal(int sig)
     dp_agent_exit_deliver(false);
     raise_again(sig);
     /* Still alive: this is init of a pid namespace, which a default action does not kill. */
-    sigaction(sig, &stand_ins[stand_in_of[sig]], NULL);
+    sigaction(sig, &replacements[replacement_of[sig]], NULL);
     dp_agent_exit_cancelled();
     errno = saved;
 }
@@ -136,7 +136,7 @@ static uintptr_t pc_of(const ucontext_t *context)
 }
 
 /* Logs that the profiler is at fault, if the crash is in one of its threads or in a library that it called. */
-static void say_whose(int sig, uintptr_t pc)
+static void log_own_crash(int sig, uintptr_t pc)
 {
     uintptr_t offset = pc;
     if (!dp_thread_self()->ours && !dp_symbols_shield_is_inside())
@@ -179,7 +179,7 @@ static void on_crash(int sig, siginfo_t *info, void *at)
     if (pid == 1 && info->si_code <= 0)
         return;
     if (!dp_load_relaxed(&restored) && dp_process_is_noted()) {
-        say_whose(sig, pc_of(context));
+        log_own_crash(sig, pc_of(context));
         before_crash(sig);
     }
     set_default(sig);
@@ -211,15 +211,15 @@ void dp_agent_signals_hear_crashes(void)
 }
 
 /* True: the action is installed. */
-static bool install(int sig, unsigned stand_in)
+static bool install(int sig, unsigned replacement)
 {
     struct sigaction old;
-    if (stand_in_of[sig])
+    if (replacement_of[sig])
         return true; /* installed by an earlier start */
     if (sigaction(sig, NULL, &old) || old.sa_handler != SIG_DFL)
         return false;
-    stand_in_of[sig] = (uint8_t)stand_in;
-    sigaction(sig, &stand_ins[stand_in], NULL);
+    replacement_of[sig] = (uint8_t)replacement;
+    sigaction(sig, &replacements[replacement], NULL);
     return true;
 }
 
@@ -234,7 +234,7 @@ static struct sigaction ordinary(void (*handler)(int))
 
 static void install_all(void)
 {
-    stand_ins[FOR_FATAL] = ordinary(on_fatal);
+    replacements[FOR_FATAL] = ordinary(on_fatal);
     struct sigaction crashed = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     for (int i = 0; i < N_FATAL; i++)
         install(fatal[i], FOR_FATAL);
@@ -243,20 +243,20 @@ static void install_all(void)
         /* SIGXCPU comes again every second; a crash during the delivery must not be blocked */
         if (crashes[i] != SIGXCPU)
             sigdelset(&crashed.sa_mask, crashes[i]);
-    stand_ins[FOR_CRASH] = crashed;
+    replacements[FOR_CRASH] = crashed;
     for (int i = 0; i < N_CRASHES; i++)
         install(crashes[i], FOR_CRASH);
 }
 
 void dp_agent_signals_init(const struct dp_config *conf)
 {
-    stand_ins[FOR_REQUEST] = ordinary(dp_agent_request_handler());
+    replacements[FOR_REQUEST] = ordinary(dp_agent_request_handler());
     if (conf->signals)
         install_all();
     dp_thread_sigstack_want(conf->signals);
     dp_thread_start();
     if (conf->signal && install(conf->signal, FOR_REQUEST))
-        dp_agent_request_init(conf->signal, &stand_ins[FOR_REQUEST]);
+        dp_agent_request_init(conf->signal, &replacements[FOR_REQUEST]);
     else if (conf->signal)
         dp_log(DP_LOG_ERROR,
                "signal=%d: the program already handles or ignores it; the signal does not request profiles",
@@ -271,9 +271,9 @@ static bool is_ours(const struct sigaction *action)
 static void restore(int sig)
 {
     struct sigaction now;
-    if (!stand_in_of[sig])
+    if (!replacement_of[sig])
         return;
-    stand_in_of[sig] = NO_STAND_IN;
+    replacement_of[sig] = NO_REPLACEMENT;
     /* An interposed sigaction reports this handler as SIG_DFL. */
     if (sigaction(sig, NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
         set_default(sig);
@@ -300,8 +300,8 @@ int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigacti
 {
     const struct sigaction *asked = act;
     struct sigaction apart;
-    if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_in_of[sig])
-        act = &stand_ins[stand_in_of[sig]];
+    if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && replacement_of[sig])
+        act = &replacements[replacement_of[sig]];
     else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
              !is_ours(act)) {
         dp_thread_sigstack_want(false);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/agent/spawn.c - creates the profiler's threads with all signals blocked. A thread inherits its creator's mask,
- * so signals are blocked around the creation: no handler of the host ever runs on a stack of the profiler.
+ * so signals are blocked around the creation: no signal sent to the process runs a handler of the host on a stack of
+ * the profiler.
  *
- * glibc puts the thread's copy of all thread-local variables onto its stack. They may be larger than the stack that the
- * profiler needs: then pthread_create fails, or leaves too little of it. So their size at the start is added: later it
- * could not be asked for, because dl_iterate_phdr takes a lock of the loader, which in a forked child may be held for
- * ever. What a later dlopen adds was reserved by glibc; a stack that is refused all the same is tried with twice the
- * size.
+ * glibc places a thread's copy of all thread-local variables (TLS) on its stack. A program may have more of them than
+ * the profiler's stack is large. So the stack is larger by the size of the TLS at init. It is not measured later:
+ * dl_iterate_phdr takes a lock of the loader, which may be held for ever in a forked child. glibc itself reserves space
+ * for the TLS of files that dlopen loads later. If pthread_create still refuses the size, twice the size is tried.
  */
 #include "host/agent/spawn.h"
 
@@ -21,9 +21,9 @@
 
 enum { TRIES = 4 };
 
-static _Atomic size_t variables_bytes; /* relaxed: set at the start */
+static _Atomic size_t tls_bytes; /* relaxed: set at init */
 
-static int add_variables(struct dl_phdr_info *object, size_t n_bytes, void *sum)
+static int add_tls_bytes(struct dl_phdr_info *object, size_t n_bytes, void *sum)
 {
     (void)n_bytes;
     for (int i = 0; i < object->dlpi_phnum; i++)
@@ -35,13 +35,13 @@ static int add_variables(struct dl_phdr_info *object, size_t n_bytes, void *sum)
 void dp_agent_spawn_init(void)
 {
     size_t n_bytes = 0;
-    dl_iterate_phdr(add_variables, &n_bytes);
-    dp_store_relaxed(&variables_bytes, n_bytes);
+    dl_iterate_phdr(add_tls_bytes, &n_bytes);
+    dp_store_relaxed(&tls_bytes, n_bytes);
 }
 
 size_t dp_agent_spawn_bytes(size_t stack_bytes)
 {
-    return dp_page_ceil(stack_bytes + dp_load_relaxed(&variables_bytes));
+    return dp_page_ceil(stack_bytes + dp_load_relaxed(&tls_bytes));
 }
 
 int dp_agent_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/agent/spawn.h - creates a thread of the profiler in the host's process: all signals are blocked from its first
- * instruction on (by pthread_sigmask, which excludes the two that glibc needs), and its stack has the given size.
+ * host/agent/spawn.h - creates a thread of the profiler in the host's process. All signals are blocked from its first
+ * instruction on, except the two that glibc uses. Its stack has the given size, plus space for thread-local variables.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 /* Measures the thread-local variables of the libraries that are loaded. Context: init. */
 void dp_agent_spawn_init(void);
 
-/* A stack of that size, and room for the thread-local variables above it; whole pages. */
+/* The size of a stack with stack_bytes to use and space for the thread-local variables; whole pages. */
 size_t dp_agent_spawn_bytes(size_t stack_bytes);
 
 /* thread NULL: detached. Returns 0, or a negative errno. Context: where threads may be created. */

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/agent/tick_signal.c - one handler in front of the host's, for the signal that asks for profiles.
+ * host/agent/tick_signal.c - the handlers of the signal that requests profiles.
  *
- * Some hosts install a handler for every signal, as Go's runtime does. The handler here then stands in the kernel with
- * the host's mask and flags, asks for profiles, and calls the host's handler with the same arguments, on the same
- * stack. What the host asks for and what it has are told apart by one word: the address of its handler, and in the two
- * upper bits, which no address of code has, the two flags that the kernel is told differently. The rest of its action
- * is in the kernel.
+ * Some programs install a handler for every signal, as Go's runtime does. Then on_shared is installed with the mask and
+ * flags of that handler. It requests profiles, and calls the program's handler with the same arguments, on the same
+ * stack. The word `host` has the address of the program's handler. Its two upper bits, which no address of code uses,
+ * have the two flags that differ in the kernel: SA_SIGINFO and SA_RESETHAND. The kernel has the rest of the action.
  *
- *     the host has     the kernel has             `host`
- *     SIG_DFL          on_alone                   0
- *     SIG_IGN          SIG_IGN                    0
- *     a handler        on_shared, its mask        the handler
+ *     the program set     the kernel has             `host`
+ *     SIG_DFL             on_default                 0
+ *     SIG_IGN             SIG_IGN                    0
+ *     a handler           on_shared, its mask        the handler
  *
- * The word is stored before on_shared is installed, and cleared after it was replaced: on_shared never runs without a
- * handler to call. A child of vfork, which shares the word with its parent, changes nothing here.
+ * `host` is stored before on_shared is installed, and cleared after on_shared was replaced: on_shared never runs
+ * without a handler to call. A child of vfork shares `host` with its parent, so it does not change it.
  */
 #include "host/agent/tick_signal.h"
 
@@ -35,12 +34,12 @@
 
 static struct {
     int sig;
-    struct sigaction stand_in; /* for SIG_DFL */
-    _Atomic uint64_t host;     /* relaxed: one word says all */
+    struct sigaction replacement; /* of SIG_DFL */
+    _Atomic uint64_t host;        /* relaxed: no other data depends on it */
     _Atomic bool stopped;
 } request;
 
-static void ask(void)
+static void request_profiles(void)
 {
     if (dp_load_relaxed(&request.stopped) || !dp_process_is_noted())
         return;
@@ -48,7 +47,7 @@ static void ask(void)
     int64_t kept = deltaprof_guard_enter();
     dp_log_bypass(true);
     if (dp_agent_is_running())
-        dp_agent_ring();
+        dp_agent_request_tick();
     else
         dp_agent_tick_last(dp_clock_ns());
     dp_log_bypass(false);
@@ -56,43 +55,43 @@ static void ask(void)
     errno = saved;
 }
 
-static void on_alone(int sig)
+static void on_default(int sig)
 {
     (void)sig;
-    ask();
+    request_profiles();
 }
 
 sighandler_t dp_agent_request_handler(void)
 {
-    return on_alone;
+    return on_default;
 }
 
-/* The host's handler was wanted for one signal: this one. False: another thread got that. */
-static bool reset(uint64_t host)
+/* Sets SIG_DFL for a handler with SA_RESETHAND, which runs once. False: another thread did so first, and runs it. */
+static bool reset_handler(uint64_t host)
 {
     static const struct sigaction plain = {.sa_handler = SIG_DFL};
     int saved = errno;
     bool is_first = dp_cas_relaxed(&request.host, &host, 0);
     if (is_first)
-        sigaction(request.sig, &plain, NULL); /* the interposer's, which installs the stand-in */
+        sigaction(request.sig, &plain, NULL); /* interposed: installs the replacement */
     errno = saved;
     return is_first;
 }
 
 static void on_shared(int sig, siginfo_t *info, void *context)
 {
-    ask();
+    request_profiles();
     uint64_t host = dp_load_relaxed(&request.host);
-    if (host & RESETS && !reset(host))
+    if (host & RESETS && !reset_handler(host))
         return;
     void (*handler)(int, siginfo_t *, void *) = (void (*)(int, siginfo_t *, void *))(uintptr_t)(host & ADDRESS);
-    if (handler) /* without SA_SIGINFO it has one parameter, and the others do no harm */
+    if (handler) /* without SA_SIGINFO it has one parameter and ignores the others */
         handler(sig, info, context);
 }
 
-void dp_agent_request_init(int sig, const struct sigaction *stand_in)
+void dp_agent_request_init(int sig, const struct sigaction *replacement)
 {
-    request.stand_in = *stand_in;
+    request.replacement = *replacement;
     request.sig = sig;
 }
 
@@ -108,17 +107,18 @@ int dp_agent_request_signal(void)
 
 bool dp_agent_request_is_ours(const struct sigaction *action)
 {
-    return action->sa_handler == on_alone || action->sa_sigaction == on_shared;
+    return action->sa_handler == on_default || action->sa_sigaction == on_shared;
 }
 
-static uint64_t packed(const struct sigaction *act)
+/* The word `host` for an action of the program. */
+static uint64_t pack_handler(const struct sigaction *act)
 {
     return (uint64_t)(uintptr_t)act->sa_sigaction | (act->sa_flags & SA_SIGINFO ? HAS_INFO : 0) |
            (act->sa_flags & (int)SA_RESETHAND ? RESETS : 0);
 }
 
-/* What the host is told of what the kernel has. */
-static void unpack(struct sigaction *action, uint64_t host)
+/* Replaces a handler of this file in the kernel's action by what the program set. */
+static void unpack_handler(struct sigaction *action, uint64_t host)
 {
     if (action->sa_sigaction == on_shared && host) {
         action->sa_sigaction = (void (*)(int, siginfo_t *, void *))(uintptr_t)(host & ADDRESS);
@@ -136,12 +136,12 @@ int dp_agent_request_action(const struct sigaction *act, struct sigaction *old,
     uint64_t before = dp_load_relaxed(&request.host);
     bool is_own = dp_process_is_noted();
     bool handles = act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && !dp_agent_request_is_ours(act);
-    const struct sigaction *wanted = act && act->sa_handler == SIG_DFL ? &request.stand_in : act;
+    const struct sigaction *wanted = act && act->sa_handler == SIG_DFL ? &request.replacement : act;
     if (handles && is_own) {
         shared = *act;
         shared.sa_sigaction = on_shared;
         shared.sa_flags = (act->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
-        dp_store_relaxed(&request.host, packed(act));
+        dp_store_relaxed(&request.host, pack_handler(act));
         wanted = &shared;
     }
     int err = real(request.sig, wanted, &was);
@@ -150,7 +150,7 @@ int dp_agent_request_action(const struct sigaction *act, struct sigaction *old,
     if (err && wanted == &shared)
         dp_store_relaxed(&request.host, before);
     if (err == 0 && old) {
-        unpack(&was, before);
+        unpack_handler(&was, before);
         *old = was;
     }
     return err;
