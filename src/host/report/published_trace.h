@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * Looks for it, if a file was opened or closed since the last call. Does nothing while trace contexts are not wanted,
- * and in a child forked by a process with other threads. Takes the loader's lock. Context: any place where dlopen may
- * be called.
+ * Finds the variable and passes its place to the hooks, if a file was loaded or unloaded since the last search. Does
+ * nothing while trace contexts are not wanted, or in a child forked by a process with threads. Locks
+ * the loader. Context: where dlopen may be called.
  */
 void dp_report_find_published_trace(void);
 
-/* Whether events or labels have trace contexts. Context: init. */
+/* wanted: whether events or labels have trace contexts. Context: init. */
 void dp_report_want_published_trace(bool wanted);
