@@ -6,8 +6,8 @@
 
 /*
  * Finds the variable and passes its place to the hooks, if a file was loaded or unloaded since the last search. Does
- * nothing while trace contexts are not wanted, or in a child forked by a process with threads. Locks
- * the loader. Context: where dlopen may be called.
+ * nothing while trace contexts are not wanted, or in a child forked by a process with threads. Locks the loader.
+ * Context: where dlopen may be called.
  */
 void dp_report_find_published_trace(void);
 
