@@ -13,32 +13,32 @@ static void settle(void)
 
 static const struct dp_delta_rules rules = {.kind = DP_KIND_CPU, .prepare = settle};
 
-_Static_assert(sizeof(struct dp_address_pieces) <= sizeof(struct dp_kind_state), "the memory of a consumer");
+_Static_assert(sizeof(struct dp_address_deltas) <= sizeof(struct dp_kind_state), "the memory of a consumer");
 
 static struct dp_address_baseline *delivered_of(struct dp_kind_state *state)
 {
     return (struct dp_address_baseline *)(void *)state->bytes;
 }
 
-static struct dp_address_pieces *pieces_of(struct dp_kind_state *state)
+static struct dp_address_deltas *deltas_of(struct dp_kind_state *state)
 {
-    return (struct dp_address_pieces *)(void *)state->bytes;
+    return (struct dp_address_deltas *)(void *)state->bytes;
 }
 
 static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
-    dp_address_rows_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), pieces_of(&c->more));
+    dp_address_rows_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), deltas_of(&c->more));
 }
 
 static int skip(struct dp_consumer *c)
 {
-    return dp_address_rows_skip(delivered_of(&c->delivered), pieces_of(&c->more));
+    return dp_address_rows_skip(delivered_of(&c->delivered), deltas_of(&c->more));
 }
 
 static void commit(struct dp_kind_state *delivered, const struct dp_kind_state *more)
 {
-    dp_address_rows_commit(delivered_of(delivered), (const struct dp_address_pieces *)(const void *)more->bytes);
+    dp_address_rows_commit(delivered_of(delivered), (const struct dp_address_deltas *)(const void *)more->bytes);
 }
 
 static void restart(struct dp_kind_state *delivered)
@@ -48,7 +48,7 @@ static void restart(struct dp_kind_state *delivered)
 
 static void free_more(struct dp_kind_state *more)
 {
-    dp_vec_fini(pieces_of(more));
+    dp_vec_fini(deltas_of(more));
 }
 
 static void free_delivered(struct dp_kind_state *delivered)

@@ -14,7 +14,7 @@
 enum { RECORDS = 1000, PERIOD_NS = 10000000, SAMPLES_A_REPORT = 6000 /* of a core in a minute */ };
 
 static struct dp_address_baseline base;
-static struct dp_address_pieces pieces;
+static struct dp_address_deltas deltas;
 static dp_record_id ids[RECORDS];
 static uint64_t seed = 1;
 
@@ -54,7 +54,7 @@ static struct sums report(struct dp_baseline *of_records, bool arrives)
     struct dp_rows rows = {0};
     struct sums sums = {0};
     assert_int_equal(dp_delta_scan(&rules, 0, of_records, &rows), 0);
-    dp_address_rows_split(&rows, &base, &pieces);
+    dp_address_rows_split(&rows, &base, &deltas);
     for (size_t i = 0; i < rows.n; i++) {
         sums.n += rows.at[i].values[0];
         sums.ns += rows.at[i].values[1];
@@ -63,10 +63,10 @@ static struct sums report(struct dp_baseline *of_records, bool arrives)
     }
     if (arrives) {
         dp_delta_commit(of_records, &rows);
-        dp_address_rows_commit(&base, &pieces);
+        dp_address_rows_commit(&base, &deltas);
     }
     dp_vec_fini(&rows);
-    dp_vec_fini(&pieces);
+    dp_vec_fini(&deltas);
     return sums;
 }
 
