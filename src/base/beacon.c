@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* base/beacon.c - fills the page that tells another process where this one writes its profiles. */
+/*
+ * base/beacon.c - fills the beacon: a page in which other processes find the directory of the profiles and the
+ * addresses of the profiler's mappings.
+ */
 #include "base/beacon.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-_Static_assert(sizeof(struct dp_beacon) == DP_BEACON_BYTES, "no gap at its end");
+_Static_assert(sizeof(struct dp_beacon) == DP_BEACON_BYTES, "the struct fills its page");
 
-static struct dp_beacon *shown;
+static struct dp_beacon *beacon;
 
 int dp_beacon_show(const char *out)
 {
-    bool is_new = !shown;
+    bool is_new = !beacon;
     if (is_new)
-        shown = dp_mem_table(sizeof *shown); /* never unmapped; one page is touched */
-    if (!shown || (!is_new && mprotect(shown, sizeof *shown, PROT_READ | PROT_WRITE)))
+        beacon = dp_mem_table(sizeof *beacon); /* never unmapped */
+    if (!beacon || (!is_new && mprotect(beacon, sizeof *beacon, PROT_READ | PROT_WRITE)))
         return -ENOMEM;
-    memcpy(shown->magic, DP_BEACON_MAGIC, sizeof DP_BEACON_MAGIC);
-    shown->mappings = (uintptr_t)dp_mem_mappings();
-    strncpy(shown->out, out, sizeof shown->out - 1);
-    return mprotect(shown, sizeof *shown, PROT_READ) ? -ENOMEM : 0;
+    memcpy(beacon->magic, DP_BEACON_MAGIC, sizeof DP_BEACON_MAGIC);
+    beacon->mappings = (uintptr_t)dp_mem_mappings();
+    strncpy(beacon->out, out, sizeof beacon->out - 1);
+    return mprotect(beacon, sizeof *beacon, PROT_READ) ? -ENOMEM : 0;
 }

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
+enum { ENDPOINT_THREADS = 2, GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
 enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) */
 
 /* Reads the file's text, cut to the room; "" if it cannot be read. */
@@ -64,7 +64,7 @@ static bool waits_for_child_or_signal(void)
 bool dp_http_wrapper_only_waits(void)
 {
     char path[PATH_TEXT], children[CHILDREN_TEXT], mine[STAT_TEXT], its[STAT_TEXT];
-    if (dp_process_threads() != 3 + dp_agent_is_running() || !waits_for_child_or_signal())
+    if (dp_process_threads() != 1 + ENDPOINT_THREADS + dp_agent_is_running() || !waits_for_child_or_signal())
         return false;
     dp_text_format(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     read_text(children, sizeof children, path);

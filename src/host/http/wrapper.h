@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/http/wrapper.h - recognizes programs that only start another program and share the address of `listen` with it.
- * Context: the serving thread of listen.c; opens files of /proc.
+ * host/http/wrapper.h - recognizes a wrapper: a process that only started another program, with the same configuration,
+ * and so competes with it for the address of `listen`. Context: the serving thread of listen.c; opens files of /proc.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 #include <sys/types.h>
 
 /*
- * Whether this process only started a program and waits for its end, as timeout, `sh -c` and tini do: its one thread
- * (the profiler's not counted) waits for a child or a signal, and a child runs another program. False if /proc gives no
- * answer.
+ * Whether this process is a wrapper, as timeout, `sh -c` and tini are: beside the profiler's threads it has one thread,
+ * which waits for a child or a signal, and one of its children has executed a program. False also if /proc cannot be
+ * read.
  */
 bool dp_http_wrapper_only_waits(void);
 
-/* The nearest ancestor with an endpoint, and the name of its program; 0: none. */
+/* Returns the nearest ancestor process with an endpoint, and the name of its program; 0: none. */
 pid_t dp_http_wrapper_server_above(char name[16]);

@@ -57,10 +57,11 @@ struct dp_object {
     uintptr_t cfi_start, cfi_end; /* the readable segment that .eh_frame lies in; equal: no unwind table */
     const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
     uint32_t n_fdes;
-    _Atomic uint32_t name;  /* for dp_object_name */
-    const void *print_at;   /* where two words lie that tell this file from another one in its place; NULL: none */
-    uint32_t print[2];      /* their values: part of the build-id, or of the unwind table's header */
-    uint8_t build_id_bytes; /* 0: none */
+    _Atomic uint32_t name; /* for dp_object_name */
+    /* where two words lie that differ in another file at the same place; NULL: none */
+    const void *fingerprint_at;
+    uint32_t fingerprint[2]; /* their values: part of the build-id, or of the unwind table's header */
+    uint8_t build_id_bytes;  /* 0: none */
     uint8_t build_id[32];
     _Atomic uint32_t ready;   /* 0: the other fields are not complete, and may never be */
     _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */

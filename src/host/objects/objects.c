@@ -6,7 +6,7 @@
  * loader for all files. As with frames, two threads may enter an object at once. Then one of the two ids is a duplicate
  * and is retired immediately. Index slots change once, from 0 to an id, after the object is complete: [OBJECT].
  *
- * Two objects are the same if they have the same range, unwind table and fingerprint (`print`), and the same build-id.
+ * Two objects are the same if they have the same range, unwind table and `fingerprint`, and the same build-id.
  * Objects without a build-id are compared by name, if both names are known.
  *
  * If the loader can be asked, each look-up asks it which file lies at the address now. If not (loader_scan.c), the
@@ -121,7 +121,8 @@ static uint32_t share_name(const struct dp_object *seen, uint32_t name)
 static bool same(const struct dp_object *known, const struct dp_object *seen, const char *seen_name)
 {
     if (known->start != seen->start || known->end != seen->end || known->eh_frame_hdr != seen->eh_frame_hdr ||
-        known->build_id_bytes != seen->build_id_bytes || memcmp(known->print, seen->print, sizeof known->print))
+        known->build_id_bytes != seen->build_id_bytes ||
+        memcmp(known->fingerprint, seen->fingerprint, sizeof known->fingerprint))
         return false;
     if (known->build_id_bytes)
         return !memcmp(known->build_id, seen->build_id, known->build_id_bytes);
@@ -131,8 +132,9 @@ static bool same(const struct dp_object *known, const struct dp_object *seen, co
 /* Whether the object's fingerprint is still in memory. That memory may be unmapped at any moment. */
 static bool same_print(const struct dp_object *object)
 {
-    uintptr_t at = (uintptr_t)object->print_at;
-    return at && dp_reach_compare(at, object->print[0]) > 0 && dp_reach_compare(at + 4, object->print[1]) > 0;
+    uintptr_t at = (uintptr_t)object->fingerprint_at;
+    return at && dp_reach_compare(at, object->fingerprint[0]) > 0 &&
+           dp_reach_compare(at + 4, object->fingerprint[1]) > 0;
 }
 
 static bool matches(const struct dp_object *object, const struct dp_loaded *found)
@@ -280,7 +282,7 @@ bool dp_objects_adopt(uint32_t n, uint32_t n_names)
         }
         if (dp_load_relaxed(&o->name) >= n_names || o->build_id_bytes > sizeof o->build_id || o->end < o->start)
             return false;
-        o->eh_frame_hdr = o->print_at = NULL;
+        o->eh_frame_hdr = o->fingerprint_at = NULL;
         o->fde_table = NULL;
     }
     dp_store_relaxed(&next_id, n);

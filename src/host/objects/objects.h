@@ -11,8 +11,8 @@
 int dp_objects_init(size_t budget_bytes);
 
 /*
- * Reads build-id and unwind table of the object at [start, end) from its mapped headers. Nothing outside the readable
- * segments of that range is read, whatever the headers claim. False: there is no ELF header at start.
+ * Reads the build-id and the unwind table of the object at [start, end) from its headers in memory (objects_elf.c).
+ * Nothing outside its readable segments is read, whatever the headers claim. False: no valid headers were found.
  */
 bool dp_object_read(struct dp_object *object);
 

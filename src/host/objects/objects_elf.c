@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/objects/objects_elf.c - reads a loaded file's own headers in memory: build-id and unwind table.
+ * host/objects/objects_elf.c - reads the build-id and the unwind table of a loaded file from its headers in memory.
  *
- * No value is trusted: an address is read only if it lies in a readable PT_LOAD segment of the object, and the ELF
- * header only after the kernel confirmed that its page is mapped. Parts that do not fit are left out.
+ * The headers of a library are not trusted. The ELF header and the program headers are read only after the kernel
+ * confirmed that their pages can be read. Other data is read only if it lies in a readable PT_LOAD segment of the file.
+ * A part that is not as expected is left out.
  *
- * If the segments of a program do not touch (node, static programs), glibc's _dl_find_object names only the segment
- * that was asked about. The kernel says where the headers of the main program are; these are trusted, because the
- * kernel started the program by them.
+ * The segments of a main program may have gaps between them (node, static programs). Then glibc's _dl_find_object
+ * returns only the range of one segment, which may lack the headers. So the kernel tells the place of the main
+ * program's headers (AT_PHDR). These are trusted, because the kernel started the program by them.
  */
 #include "host/objects/objects.h"
 
@@ -27,8 +28,8 @@ struct headers {
     uintptr_t bias, start, end; /* all segments lie in [start, end) */
 };
 
-/* Finds the readable segment [*lo, *hi) that holds [address, address + n_bytes). False: there is none. */
-static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, uintptr_t *lo, uintptr_t *hi)
+/* Finds the readable segment [*lo, *hi) that contains [address, address + n_bytes). False: there is none. */
+static bool find_segment(const struct headers *h, uintptr_t address, size_t n_bytes, uintptr_t *lo, uintptr_t *hi)
 {
     for (unsigned i = 0; i < h->n; i++) {
         const ElfW(Phdr) *p = &h->at[i];
@@ -49,7 +50,7 @@ static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, 
 static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, struct dp_object *object)
 {
     uintptr_t lo, hi, at = h->bias + note->p_vaddr;
-    if (!segment(h, at, note->p_filesz, &lo, &hi))
+    if (!find_segment(h, at, note->p_filesz, &lo, &hi))
         return;
     uintptr_t end = at + note->p_filesz;
     size_t align = note->p_align == 8 ? 8 : 4;
@@ -65,9 +66,9 @@ static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, stru
             size_t keep = n.n_descsz < sizeof object->build_id ? n.n_descsz : sizeof object->build_id;
             memcpy(object->build_id, (const void *)(at + name_room), keep);
             object->build_id_bytes = (uint8_t)keep;
-            if (keep >= sizeof object->print) {
-                object->print_at = (const void *)(at + name_room);
-                memcpy(object->print, object->build_id, sizeof object->print);
+            if (keep >= sizeof object->fingerprint) {
+                object->fingerprint_at = (const void *)(at + name_room);
+                memcpy(object->fingerprint, object->build_id, sizeof object->fingerprint);
             }
             return;
         }
@@ -78,13 +79,13 @@ static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, stru
 }
 
 /*
- * Reads the header of the binary search table as every linker writes it: version 1, relative pointers, entries {sdata4,
- * sdata4} relative to the header.
+ * Reads the header of the binary search table. Only the encoding that linkers use is accepted: version 1, a relative
+ * pointer, a udata4 count, entries {sdata4, sdata4} relative to the header.
  */
 static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, struct dp_object *object)
 {
     uintptr_t lo, hi, hdr = h->bias + eh->p_vaddr;
-    if ((const void *)hdr != object->eh_frame_hdr || !segment(h, hdr, eh->p_filesz, &lo, &hi) || eh->p_filesz < 12)
+    if ((const void *)hdr != object->eh_frame_hdr || !find_segment(h, hdr, eh->p_filesz, &lo, &hi) || eh->p_filesz < 12)
         return;
     unsigned char enc[4];
     int32_t eh_frame;
@@ -95,11 +96,11 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
     if (enc[0] != 1 || enc[1] != 0x1b || enc[2] != 0x03 || enc[3] != 0x3b || hdr % 4 ||
         (uint64_t)n * 8 > eh->p_filesz - 12)
         return;
-    if (!segment(h, hdr + 4 + (intptr_t)eh_frame, 4, &lo, &hi))
+    if (!find_segment(h, hdr + 4 + (intptr_t)eh_frame, 4, &lo, &hi))
         return;
-    if (!object->print_at) {
-        object->print_at = (const void *)(hdr + 4);
-        memcpy(object->print, object->print_at, sizeof object->print);
+    if (!object->fingerprint_at) {
+        object->fingerprint_at = (const void *)(hdr + 4);
+        memcpy(object->fingerprint, object->fingerprint_at, sizeof object->fingerprint);
     }
     object->fde_table = (const int32_t *)(hdr + 12);
     object->n_fdes = n;
@@ -108,10 +109,10 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
 }
 
 /*
- * The main program's headers, if the object is a part of the main program. With a wrong bias they would lie outside of
- * the object.
+ * Finds the program headers by AT_PHDR. False: the object is no part of the main program. They lie inside the range
+ * that they describe, unless the object has another file's bias.
  */
-static bool of_main_program(const struct dp_object *object, struct headers *h)
+static bool find_headers_of_program(const struct dp_object *object, struct headers *h)
 {
     struct dp_loaded whole;
     uintptr_t at = getauxval(AT_PHDR), n = getauxval(AT_PHNUM);
@@ -122,8 +123,8 @@ static bool of_main_program(const struct dp_object *object, struct headers *h)
     return true;
 }
 
-/* The program headers behind the ELF header at the object's start. */
-static bool at_start(const struct dp_object *object, struct headers *h)
+/* Finds the program headers by the ELF header at the object's start. False: there is no valid one. */
+static bool find_headers_at_start(const struct dp_object *object, struct headers *h)
 {
     ElfW(Ehdr) elf;
     if (object->end - object->start < sizeof elf || !dp_reach_probe(object->start))
@@ -144,7 +145,7 @@ static bool at_start(const struct dp_object *object, struct headers *h)
 bool dp_object_read(struct dp_object *object)
 {
     struct headers h;
-    if (!of_main_program(object, &h) && !at_start(object, &h))
+    if (!find_headers_of_program(object, &h) && !find_headers_at_start(object, &h))
         return false;
     for (unsigned i = 0; i < h.n; i++) {
         if (h.at[i].p_type == PT_NOTE && !object->build_id_bytes)

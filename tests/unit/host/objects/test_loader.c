@@ -115,11 +115,11 @@ static void a_file_that_took_the_place_of_another_is_not_taken_for_it(void **sta
     uintptr_t pc = (uintptr_t)dlsym(plugin, "cbrt");
     dp_object_id first = dp_object_find(pc);
     const struct dp_object *libm = dp_object_get(first);
-    assert_true(first != 0 && libm->print_at);
+    assert_true(first != 0 && libm->fingerprint_at);
     assert_int_equal(map->l_addr, libm->bias);
-    uintptr_t page = (uintptr_t)libm->print_at & ~4095ul;
+    uintptr_t page = (uintptr_t)libm->fingerprint_at & ~4095ul;
     assert_int_equal(mprotect((void *)page, 8192, PROT_READ | PROT_WRITE), 0);
-    *(uint32_t *)libm->print_at ^= 1;
+    *(uint32_t *)libm->fingerprint_at ^= 1;
     dp_object_id second = dp_object_find(pc);
     assert_int_not_equal(second, first);
     assert_true(second != 0);
@@ -127,7 +127,7 @@ static void a_file_that_took_the_place_of_another_is_not_taken_for_it(void **sta
     dp_objects_recheck();
     assert_int_not_equal(dp_objects_generation(), generation);
     assert_true(dp_load_relaxed(&libm->retired));
-    *(uint32_t *)libm->print_at ^= 1;
+    *(uint32_t *)libm->fingerprint_at ^= 1;
     assert_int_equal(dp_object_find(pc), first);
     mprotect((void *)page, 8192, PROT_READ);
 }
