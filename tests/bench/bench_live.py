@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Measures what the live page costs the server that it looks at: a redis-server under load, in turn with the page open in a browser and with
-nothing that fetches profiles, in one run of the server. Then the page stays open, and its memory is measured.
+"""Measures what the live page costs the profiled server: a redis-server under load. In each round it is measured once with the page open in
+a browser, and once with no client that fetches profiles. Then the page stays open, and its memory is measured.
 
-    DP_BENCH_ROUNDS=10   rounds, each with both sides
-    DP_BENCH_SECONDS=30  of a side
+    DP_BENCH_ROUNDS=10   number of rounds
+    DP_BENCH_SECONDS=30  length of each of the two measurements of a round
     DP_BENCH_MINUTES=10  how long the page stays open afterwards
 
-The processor time of the server for a command is the measure: the browser takes processor time on the same machine, so a throughput says
-little unless there are processors for both. The profiler's threads do the work for the page; their share does not scatter.
+The main value is the CPU time of the server for a command. Throughput is less reliable: the browser uses CPU time of the same machine. The
+share of the profiler's threads, which do the work for the page, varies least between rounds.
 """
 import os
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from statistics import median
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'view'))
@@ -30,7 +30,7 @@ MINUTES = float(os.environ.get('DP_BENCH_MINUTES', 10))
 SETTLE_S = 3
 
 
-def say(name, value, unit=''):
+def print_value(name, value, unit=''):
     print(f'{name} {value} {unit}'.rstrip(), flush=True)
 
 
@@ -49,10 +49,10 @@ class Server:
         # The same keys all the time, so that the server's memory does not grow.
         self.load = subprocess.Popen(['redis-benchmark', '-p', str(self.port), '-q', '-l', '-c', '20', '-r', '20000', '-t', 'set,get,lrange_100', '-d', '200'],
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.cpus()
+        self.pin_to_cpus()
 
-    def cpus(self):
-        """Where there are processors enough, the server has one to itself, and its clients one."""
+    def pin_to_cpus(self):
+        """With four CPUs or more, the server has one for itself, and its clients have another."""
         n = sorted(os.sched_getaffinity(0))
         if len(n) >= 4:
             os.sched_setaffinity(self.process.pid, n[:1])
@@ -66,7 +66,7 @@ class Server:
         return int(re.search(r'total_commands_processed:(\d+)', self.cli('info', 'stats')).group(1))
 
     def cpu_ns(self):
-        """Of all threads, and of the profiler's. Threads that ended meanwhile are few and short."""
+        """CPU time of all living threads, and of those of the profiler. The few threads that have ended are left out."""
         total = own = 0
         for task in os.listdir(f'/proc/{self.process.pid}/task'):
             with open(f'/proc/{self.process.pid}/task/{task}/schedstat') as f:
@@ -77,7 +77,7 @@ class Server:
         return total, own
 
     def measure(self, seconds):
-        """Nanoseconds of processor time for a command, commands a second, and of a second of the server's time the profiler's threads' part."""
+        """CPU time for a command in ns, commands per second, and the share of the profiler's threads in the CPU time."""
         began, (cpu, own), commands = time.monotonic(), self.cpu_ns(), self.commands()
         time.sleep(seconds)
         (cpu_after, own_after), lasted, commands = self.cpu_ns(), time.monotonic() - began, self.commands() - commands
@@ -107,12 +107,12 @@ class Tab:
         return self.b.call('POST', self.b.session + '/goog/cdp/execute', {'cmd': command, 'params': {}})
 
     def heap_bytes(self):
-        """After a collection: what the page keeps."""
+        """JavaScript memory of the page after a garbage collection."""
         self.execute('HeapProfiler.collectGarbage')
         return self.b.js('return performance.memory.usedJSHeapSize')
 
     def process_bytes(self):
-        """Of the largest process of this browser that draws pages."""
+        """Resident memory of this browser's largest renderer process."""
         found = []
         for pid in filter(str.isdigit, os.listdir('/proc')):
             try:
@@ -126,27 +126,25 @@ class Tab:
         return max(found)
 
 
-def middle(values):
-    return statistics.median(values)
-
-
-def alternate(server, tab):
+def compare_sides(server, tab):
+    """Measures the server with the page and without it in turn, and prints both."""
     sides = {'page': [], 'nothing': []}
     for n in range(ROUNDS):
         for side in list(sides) if n % 2 else list(sides)[::-1]:
             tab.navigate(side == 'page')
             time.sleep(SETTLE_S)
             sides[side].append(server.measure(SECONDS))
-    for value, words, unit in ('ns', 'processor time of the server for a command', 'ns'), ('rate', 'commands', '/s'):
+    for value, words, unit in ('ns', 'CPU time of the server for a command', 'ns'), ('rate', 'commands', '/s'):
         page, nothing = ([r[value] for r in sides[side]] for side in ('page', 'nothing'))
         ratios = sorted(a / b for a, b in zip(page, nothing))
-        say(words, f'{middle(nothing):.0f} without, {middle(page):.0f} with the page open', unit)
-        say(f'{words}, ratio of each round', f'median {middle(ratios):.4f}, from {ratios[0]:.4f} to {ratios[-1]:.4f}')
+        print_value(words, f'{median(nothing):.0f} without, {median(page):.0f} with the page open', unit)
+        print_value(f'{words}, ratio of each round', f'median {median(ratios):.4f}, from {ratios[0]:.4f} to {ratios[-1]:.4f}')
     for side, rounds in sides.items():
-        say(f'share of the profiler\'s threads in the processor time of the server, {side}', f'{100 * middle(r["own"] for r in rounds):.3f}', '%')
+        print_value(f'share of the profiler\'s threads in the CPU time of the server, {side}', f'{100 * median(r["own"] for r in rounds):.3f}', '%')
 
 
-def stay(tab):
+def measure_open_page(tab):
+    """Leaves the page open, and prints its memory in each third of the time."""
     heap, process = [], []
     tab.navigate(True)
     until = time.monotonic() + MINUTES * 60
@@ -154,10 +152,10 @@ def stay(tab):
         time.sleep(min(20, MINUTES * 60 / 9))
         heap.append(tab.heap_bytes())
         process.append(tab.process_bytes())
-    say('ticks that the page got', tab.ticks())
+    print_value('ticks that the page received', tab.ticks())
     for name, values in ('JavaScript heap after a collection', heap), ('resident memory of the tab\'s process', process):
         third = max(len(values) // 3, 1)
-        say(name, ', '.join(f'{middle(part) / 1e6:.1f}' for part in (values[:third], values[third:2 * third] or values, values[-third:])), 'MB in each third of the time')
+        print_value(name, ', '.join(f'{median(part) / 1e6:.1f}' for part in (values[:third], values[third:2 * third] or values, values[-third:])), 'MB in each third of the time')
 
 
 def main():
@@ -171,9 +169,9 @@ def main():
             b = browser.Browser(directory)
             try:
                 tab = Tab(b, server)
-                alternate(server, tab)
+                compare_sides(server, tab)
                 if MINUTES > 0:
-                    stay(tab)
+                    measure_open_page(tab)
             finally:
                 b.close()
         finally:
