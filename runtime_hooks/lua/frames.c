@@ -168,7 +168,7 @@ static struct dp_lua_coroutine *owner_of(struct dp_lua_state *state, const void 
 
 bool dp_lua_capture(struct dp_lua_state *state, const void *stack, struct dp_lua_captured *captured)
 {
-    struct dp_lua_coroutine *c = state->named ? owner_of(state, stack) : NULL;
+    struct dp_lua_coroutine *c = state->is_readable ? owner_of(state, stack) : NULL;
     if (!c || (c != &state->main && !dp_lua_pointer(c->L, dp_lua_layout.L_jump)))
         return false;
     capture(c->L, captured);
@@ -312,7 +312,7 @@ static void set_trace(const struct running *all, size_t n)
 {
     const unsigned char *trace = NULL;
     for (size_t i = 0; i < n && !trace; i++)
-        trace = all[i].coroutine->traced ? all[i].coroutine->trace : NULL;
+        trace = all[i].coroutine->has_trace ? all[i].coroutine->trace : NULL;
     deltaprof_trace_set(trace, trace ? trace + 16 : NULL);
 }
 
@@ -321,7 +321,7 @@ static void set_trace(const struct running *all, size_t n)
 static struct dp_lua_state *recent(int i)
 {
     struct dp_lua_state *state = dp_lua_thread.recent[i];
-    return state && __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) == dp_lua_thread.number && state->named &&
+    return state && __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) == dp_lua_thread.number && state->is_readable &&
                    state->main.L && dp_lua_state_is_followed(state)
                ? state
                : NULL;

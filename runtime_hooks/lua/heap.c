@@ -22,7 +22,7 @@ void dp_lua_heap_init(void)
 }
 
 /* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
-static inline void edge(void)
+static inline void poll_if_wanted(void)
 {
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
         deltaprof_poll();
@@ -40,7 +40,7 @@ SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
     deltaprof_sample_begin(&sample, heap, n);
     void *ptr = state->real(state->real_ud, old, type, n);
     deltaprof_sample_end(&sample, ptr, &site);
-    edge();
+    poll_if_wanted();
     return ptr;
 }
 
@@ -73,7 +73,7 @@ SAMPLED void *realloc_sampled(void *ud, void *old, size_t n_old, size_t n)
     dp_lua_state_note_allocator(state);
     deltaprof_realloc_begin(&sample, heap, old, n);
     void *ptr = (n_old < STACK_MIN ? resize : resize_stack)(state, old, n_old, n, &sample, &site);
-    edge();
+    poll_if_wanted();
     return ptr;
 }
 

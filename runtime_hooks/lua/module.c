@@ -97,8 +97,8 @@ int deltaprof_lua_attach(lua_State *L)
     if (!lua_checkstack(L, 8))
         return -ENOMEM;
     if (state_of(L))
-        return state_of(L)->named ? 0 : -ENOTSUP;
-    bool named = prepare(L);
+        return state_of(L)->is_readable ? 0 : -ENOTSUP;
+    bool has_layout = prepare(L);
     lua_State *main = main_of(L);
     struct dp_lua_state *state = dp_lua_state_new(main);
     if (!state)
@@ -110,10 +110,10 @@ int deltaprof_lua_attach(lua_State *L)
         dp_lua_coroutine_add(state, L);
     /* Makes a first coroutine, whose size is that of all; it is freed at the next collection. */
     lua_newthread(L);
-    state->named = named && dp_lua_coroutine_find(state, lua_tothread(L, -1));
+    state->is_readable = has_layout && dp_lua_coroutine_find(state, lua_tothread(L, -1));
     lua_pop(L, 1);
     watch_close(L, state);
-    return state->named ? 0 : -ENOTSUP;
+    return state->is_readable ? 0 : -ENOTSUP;
 }
 
 /* ---- the functions of the module -------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static int label_push(lua_State *L)
     const char *key = luaL_checkstring(L, 1), *value = luaL_tolstring(L, 2, NULL);
     struct dp_lua_coroutine *c = self(L);
     if (c) {
-        uint32_t around = !c->n_labels && state_of(L)->named ? dp_lua_labels_around(state_of(L), L) : 0;
+        uint32_t around = !c->n_labels && state_of(L)->is_readable ? dp_lua_labels_around(state_of(L), L) : 0;
         uint32_t own = deltaprof_labels_swap(0);
         deltaprof_labels_swap(c->n_labels++ ? c->labels : around ? around : own);
         deltaprof_label_push(key, value);
@@ -235,9 +235,9 @@ static int trace_set(lua_State *L)
     const char *header = luaL_optlstring(L, 1, "", &n);
     struct dp_lua_coroutine *c = self(L);
     if (c) {
-        c->traced = false;
-        c->traced = n >= FLAGS && header[TRACE - 1] == '-' && header[SPAN - 1] == '-' && header[FLAGS - 1] == '-' &&
-                    read_id(header + TRACE, c->trace, 16) && read_id(header + SPAN, c->trace + 16, 8);
+        c->has_trace = false;
+        c->has_trace = n >= FLAGS && header[TRACE - 1] == '-' && header[SPAN - 1] == '-' && header[FLAGS - 1] == '-' &&
+                       read_id(header + TRACE, c->trace, 16) && read_id(header + SPAN, c->trace + 16, 8);
         __atomic_store_n(&dp_lua_traces, true, __ATOMIC_RELAXED);
     }
     return 0;

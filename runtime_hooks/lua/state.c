@@ -70,7 +70,7 @@ void dp_lua_state_forget(struct dp_lua_state *state)
     /* Some of its blocks may yet be freed through dp_lua_alloc, and the real allocator may be gone: nothing is freed,
      * and the struct is not used again. */
     __atomic_store_n(&state->owner, UINT32_MAX, __ATOMIC_RELEASE);
-    state->named = false;
+    state->is_readable = false;
     state->main = (struct dp_lua_coroutine){.L = NULL};
     state->buckets = NULL;
     state->n_buckets = state->n_coroutines = 0;
@@ -110,7 +110,7 @@ static void grow(struct dp_lua_state *state)
     state->n_buckets = n;
     for (struct dp_lua_coroutine *c = state->main.next; c; c = c->next) {
         struct dp_lua_coroutine **bucket = bucket_of(state, c->L);
-        c->same = *bucket;
+        c->next_in_bucket = *bucket;
         *bucket = c;
     }
 }
@@ -147,7 +147,7 @@ void dp_lua_coroutine_add(struct dp_lua_state *state, lua_State *L)
     if (!c)
         return;
     struct dp_lua_coroutine **bucket = bucket_of(state, L);
-    *c = (struct dp_lua_coroutine){.L = L, .same = *bucket};
+    *c = (struct dp_lua_coroutine){.L = L, .next_in_bucket = *bucket};
     *bucket = c;
     link_first(state, c);
     state->n_coroutines++;
@@ -157,11 +157,11 @@ void dp_lua_coroutine_remove(struct dp_lua_state *state, lua_State *L)
 {
     struct dp_lua_coroutine **at = state->n_buckets ? bucket_of(state, L) : NULL;
     while (at && *at && (*at)->L != L)
-        at = &(*at)->same;
+        at = &(*at)->next_in_bucket;
     if (!at || !*at)
         return;
     struct dp_lua_coroutine *c = *at;
-    *at = c->same;
+    *at = c->next_in_bucket;
     unlink_from_list(c);
     state->n_coroutines--;
     resize(state, c, sizeof *c, 0);
@@ -173,6 +173,6 @@ struct dp_lua_coroutine *dp_lua_coroutine_find(struct dp_lua_state *state, lua_S
         return &state->main;
     struct dp_lua_coroutine *c = state->n_buckets ? *bucket_of(state, L) : NULL;
     while (c && c->L != L)
-        c = c->same;
+        c = c->next_in_bucket;
     return c;
 }

@@ -81,7 +81,7 @@ static bool raw_is_counted;
 static void look_at_raw(void);
 
 /* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
-static inline void edge(void)
+static inline void poll_if_wanted(void)
 {
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_python_is_forking())
@@ -111,7 +111,7 @@ SAMPLED void *malloc_sampled(void *ctx, size_t n)
     deltaprof_sample_begin(&sample, heap, n);
     void *ptr = to->real.malloc(to->real.ctx, with_page(&sample, to, n));
     deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    edge();
+    poll_if_wanted();
     return ptr;
 }
 
@@ -161,7 +161,7 @@ SAMPLED void *calloc_sampled(void *ctx, size_t count, size_t size)
     size_t n_asked = with_page(&sample, to, n);
     void *ptr = n_asked == n ? to->real.calloc(to->real.ctx, count, size) : to->real.calloc(to->real.ctx, 1, n_asked);
     deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    edge();
+    poll_if_wanted();
     return ptr;
 }
 
@@ -196,7 +196,7 @@ SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
     void *ptr = to->real.realloc(to->real.ctx, old, with_page(&sample, to, n));
     /* For 0 bytes Python returns a block: it never frees. */
     deltaprof_realloc_end(&sample, ptr != NULL, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    edge();
+    poll_if_wanted();
     return ptr;
 }
 
