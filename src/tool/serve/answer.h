@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/serve/answer.h - the replies of the endpoint, as the http module asks for them. Context: its thread. */
+/* tool/serve/answer.h - the functions by which the http module makes replies. Context: the thread of its server. */
 #pragma once
 
 #include "endpoint/server.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/serve/cursors.h - what each client of the endpoint has not taken yet.
+ * tool/serve/cursors.h - cursors: each has the deltas that a client of the endpoint has not received yet.
  *
- * A delta that was read belongs to all cursors of its kind. A client's reply takes what its cursor has; if the reply is
- * lost, that comes back. One thread at a time.
+ * Each delta that is read is added to all cursors of its kind and process. A reply detaches the deltas of its cursor.
+ * If the reply is lost, they are put back. One thread at a time.
  */
 #pragma once
 
@@ -14,35 +14,42 @@ enum { DP_SERVE_CURSORS_MOST = 64 };
 
 struct dp_serve_deltas {
     DP_VEC(struct dp_serve_delta *) at;
-    int64_t from_ns; /* the begin of the window, ns of Unix time; 0: the processes' own */
+    int64_t from_ns; /* the begin of the window, ns of Unix time; 0: as in the deltas */
 };
 
 struct dp_serve_cursor {
     char name[DP_CURSOR_NAME_MAX + 1];
     unsigned kind;
     pid_t pid;      /* 0: all */
-    bool is_window; /* of one reply: cannot be found by name */
+    bool is_window; /* for one reply with ?seconds=; get does not find it by name */
     uint64_t seq;   /* of the last reply */
     int64_t used_ns;
-    struct dp_serve_deltas pending, sent; /* sent: of reply seq, which is not acknowledged */
+    struct dp_serve_deltas pending, sent; /* sent: in reply seq, which is not acknowledged yet */
 };
 
 struct dp_serve_cursors {
     DP_VEC(struct dp_serve_cursor *) at;
 };
 
-/* NULL: no memory, or DP_SERVE_CURSORS_MOST are in use. A cursor that was not used for a day makes room. */
+/*
+ * Finds a cursor, or creates one and first removes cursors that were not used for a day. NULL: no memory, or
+ * DP_SERVE_CURSORS_MOST are in use.
+ */
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *, const char *name, unsigned kind, pid_t pid,
                                              bool is_window, bool *is_new);
-/* A dp_serve_delta_fn on the cursors. */
+/* Adds a delta to all cursors of its kind and process. A dp_serve_delta_fn, with struct dp_serve_cursors as ctx. */
 int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *);
-/* The same on one cursor. */
+/* Adds a delta to one cursor. The same, with struct dp_serve_cursor as ctx. */
 int dp_serve_cursor_add(void *cursor, struct dp_serve_delta *);
-/* The client has reply `after`, or none of it. False: that is neither the last reply nor the one before it. */
+/*
+ * The client has received replies up to number `after`: the last reply, or only the one before. In the second case the
+ * deltas of the last reply are pending again. False: `after` is another number, the last reply had no deltas, or no
+ * memory.
+ */
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *, uint64_t after);
-/* Moves what is pending into *taken, and the window's begin to now. */
+/* Moves the pending deltas into *taken. The next window begins now. */
 void dp_serve_cursor_detach(struct dp_serve_cursor *, struct dp_serve_deltas *taken, int64_t now_ns);
-/* Puts it back before what came meanwhile. 0 or -ENOMEM. */
+/* Puts these deltas back, before those that were added meanwhile. 0 or -ENOMEM. */
 int dp_serve_cursor_put_back(struct dp_serve_cursor *, struct dp_serve_deltas *taken);
 void dp_serve_cursors_remove(struct dp_serve_cursors *, struct dp_serve_cursor *);
 void dp_serve_deltas_clear(struct dp_serve_deltas *);

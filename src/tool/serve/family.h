@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/serve/family.h - all that the endpoint knows: the processes and the cursors, behind one lock. */
+/* tool/serve/family.h - the state of the endpoint: the processes and the cursors, under one lock. */
 #pragma once
 
 #include "tool/serve/cursors.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 struct dp_serve_family {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* held to use the other members */
     struct dp_serve_workers workers;
     struct dp_serve_cursors cursors;
 };

@@ -2,12 +2,13 @@
 /*
  * tool/serve/serve.h - one endpoint for all profiled processes of a directory of tables.
  *
- *     workers    a reader for each process; what happened since the last look, as deltas
- *     cursors    what each client has not taken yet
- *     answer     the pages
+ *     workers    the readers of the processes: they return deltas, profiles of what happened since the last one
+ *     join       joins deltas into one profile
+ *     cursors    the deltas that each client has not received yet
+ *     family     the workers and the cursors, under one lock
+ *     pages      the index and the metrics
+ *     answer     the replies
  *     serve      the socket, and the thread that looks for processes that began or ended
- *
- * Arrows go from below to above.
  */
 #pragma once
 

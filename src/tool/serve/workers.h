@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/serve/workers.h - the processes whose tables lie in a directory, and what they did since the last look.
+ * tool/serve/workers.h - reads the processes whose tables lie in a directory. A worker is one of them, with its reader.
  *
- * A process is read by a reader of its own (tool/recover), which keeps what was read last, so that each delta begins
- * where the one before it ended. One thread at a time.
+ * A delta is a profile of one process since its last delta. The reader (tool/recover) keeps the baseline for that. One
+ * thread at a time.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 #include "profile/kinds.h"
 #include "tool/recover/recover.h"
 
-/* Whether tables have all of a kind. */
+/* Whether the tables of a process have all events of a kind (profile/kinds.h). */
 static inline bool dp_serve_workers_tell(unsigned kind)
 {
     return kind < DP_KIND_TABLES && !dp_kind_table[kind].is_settled_late;
 }
 
-/* A profile of one process, not compressed; shared by all who have not passed it on. */
+/* A profile, not compressed. Several lists share it; n_users counts them. */
 struct dp_serve_delta {
     unsigned n_users;
-    unsigned kind, turn; /* turn: of the look in which it was made; 0: its in-use values do not count */
+    unsigned kind, turn; /* turn: number of the refresh before it was read; 0: its in-use values do not count */
     bool has_pids;       /* its rows have the label pid */
     pid_t pid;           /* 0: of several processes */
     size_t n_bytes;
@@ -34,34 +34,35 @@ struct dp_serve_worker {
     int64_t inuse_bytes; /* as of the last heap profile; -1: none */
 };
 
-/* Called with each delta, which may have no row; the callee takes a share of it if it keeps it. */
+/* Called with each delta, which may have no row. A callee that stores it calls dp_serve_delta_keep. */
 typedef int (*dp_serve_delta_fn)(void *ctx, struct dp_serve_delta *);
 
 struct dp_serve_workers {
-    const char *directory; /* as asked for; NULL: the user's own one */
-    char path[PATH_MAX];   /* the same, found */
+    const char *directory; /* as given; NULL: the user's default one */
+    char path[PATH_MAX];   /* its path */
     DP_VEC(struct dp_serve_worker *) at;
-    DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is said once */
+    DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is logged once */
     unsigned turn;
     int64_t first_ns; /* the begin of the first process, ns of Unix time; 0: there was none */
     uint64_t n_ended, n_failed;
     struct dp_serve_delta *ended[DP_KIND_TABLES]; /* all that ended processes did; NULL: nothing */
 };
 
+/* Adds a user; removes one, and frees the delta with the last. drop takes NULL. */
 struct dp_serve_delta *dp_serve_delta_keep(struct dp_serve_delta *);
-void dp_serve_delta_drop(struct dp_serve_delta *); /* takes NULL */
+void dp_serve_delta_drop(struct dp_serve_delta *);
 
 /*
- * Opens processes that are new. Of those that have ended, passes what they did last of every kind to fn, writes their
- * last files if they have a directory for them, and deletes their tables; but not more than `most` of them, since each
- * takes some milliseconds. Returns how many are left, or a negative errno.
+ * Reads the directory and opens readers for new processes. For each process that has ended: passes its last delta of
+ * every kind to fn, writes its last files if it has a directory for them, and deletes its tables. This takes some
+ * milliseconds each, so it does so for at most `most` of them. Returns how many are left, or a negative errno.
  */
 int dp_serve_workers_look(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
 /* Reads the tables of all processes again: what follows is of now. */
 void dp_serve_workers_refresh(struct dp_serve_workers *);
-/* Passes to fn what each process did since the last call for this kind. 0, -ENOMEM or fn's error. */
+/* Passes a delta of each process to fn. 0, -ENOMEM or fn's error. */
 int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, dp_serve_delta_fn fn, void *ctx);
-/* The same since each process began, ended ones included. pid 0: all. */
+/* Passes profiles since the start instead: of the process with this pid, or, for pid 0, of all, ended ones included. */
 int dp_serve_workers_since_start(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
 const struct dp_serve_worker *dp_serve_workers_find(const struct dp_serve_workers *, pid_t pid);
 void dp_serve_workers_fini(struct dp_serve_workers *);
