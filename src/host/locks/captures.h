@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/captures.h - a limit on the time that captures of stacks take. Context: hook.
+ * host/locks/captures.h - a budget that limits the time for capturing stacks. Context: hook.
  *
- * A capture takes a microsecond in a native program and ten or more where a runtime names frames. So a budget counts
- * time: each capture uses up DP_CAPTURE_NS of it, or DP_CAPTURE_PRICE times as long as the capture took, if that is
- * more. A budget that was not used for a while allows DP_CAPTURES_BURST captures at once.
+ * A capture takes a microsecond in a native program, and ten or more where a runtime names frames. So the budget is
+ * time: each capture uses DP_CAPTURE_NS of it, or, if that is more, DP_CAPTURE_PRICE times the time that the capture
+ * took. A budget that was not used for a while allows DP_CAPTURES_BURST captures at once.
  *
- * Relaxed: if two threads race here, one capture more is made, or its price is not paid.
+ * Relaxed: if two threads race here, one capture more is allowed, or one capture uses less of the budget.
  */
 #pragma once
 
@@ -44,14 +44,13 @@ static inline int64_t dp_captures_over_ns(struct dp_captures *captures, int64_t 
                                                          : over_ns;
 }
 
-/* For a capture that is made although none was allowed. */
+/* Uses the budget for a capture that was not allowed. */
 static inline void dp_captures_overdraw(struct dp_captures *captures)
 {
     dp_add_relaxed(&captures->used_until_ns, DP_CAPTURE_NS);
 }
 
-/* To be called after a capture: uses up what it cost more than DP_CAPTURE_NS, but never overdraws by more than a burst.
- */
+/* To be called after a capture: uses the part of its price above DP_CAPTURE_NS. Overdraws by a burst at most. */
 static inline void dp_captures_pay(struct dp_captures *captures, int64_t begin_ns, int64_t end_ns)
 {
     int64_t took_ns = end_ns - begin_ns;

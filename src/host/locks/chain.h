@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/chain.h - who waited for whom: a record of the kind `chain` is a waiting stack and the stack that made it
- * wait, with the time.
+ * host/locks/chain.h - records of the kind `chain`: the stack of a waiting thread, the stack of the thread that held
+ * the lock, and the time.
  *
- * Each time that the mutex profile counts is also counted here, once, divided among the waiters: so both kinds have the
- * same total.
+ * All time of the mutex profile is also recorded here, divided among the waiters. So both kinds have the same total.
  */
 #pragma once
 
@@ -12,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* The waiter of a time whose waiter is not known. */
+/* The waiter of time without a known waiter. */
 #define DP_CHAIN_UNKNOWN UINT32_MAX
 
 struct dp_chain {
@@ -21,10 +20,10 @@ struct dp_chain {
 };
 
 /*
- * The waiter waited for ns while the holder held the lock, which unlocked it n times. Context: hook, with the countdown
- * guarded; async-signal-safe.
+ * Records that the waiter waited for ns while the holder held the lock. n: the number of unlocks. Context: hook, with
+ * the countdown guarded; async-signal-safe.
  */
 void dp_chain_add(dp_record_id waiter, dp_record_id holder, int64_t n, int64_t ns);
 
-/* Both ends of a record of this kind. False: it is [overflow]. */
+/* Reads the waiter and the holder of a record of this kind. False: it is [overflow]. */
 bool dp_chain_of(const struct dp_record *, struct dp_chain *);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/contended.h - finds out which holder a waiting time is counted for: one word for each contended lock.
+ * host/locks/contended.h - decides which holder of a lock accounts for which waiting time. It uses one word for each
+ * contended lock.
  *
- * A waiter enters with the start time of its wait and leaves with the end time. In between, each holder that unlocks
- * takes from the word the waiting time since the last unlock. contended.c has the algebra. Context: hook;
- * async-signal-safe. Times are CLOCK_MONOTONIC in ns.
+ * A waiter adds the start time of its wait to the word, and later the end time. Meanwhile, each holder that unlocks
+ * accounts for ("pays") the waiting time since the last unlock; time not paid yet is "owed". contended.c has the
+ * algebra. Context: hook; async-signal-safe. Times are CLOCK_MONOTONIC in ns.
  */
 #pragma once
 
@@ -12,10 +13,10 @@
 
 #include <stdint.h>
 
-/* The number of a slot of the table, from 1 on; 0: none. */
+/* The number of a slot in the table, from 1 to DP_CONTENDED_SLOTS; 0: none. */
 typedef uint32_t dp_contended_slot;
 
-/* Sets of locks and groups of futex words: contended.c. Slots are 1 to DP_CONTENDED_SLOTS. */
+/* The size of the table: sets of slots for locks, then groups of slots for futex words (contended.c). */
 enum {
     DP_CONTENDED_WAYS = 4,
     DP_CONTENDED_GROUPS = 512,
@@ -23,16 +24,16 @@ enum {
     DP_CONTENDED_SLOTS = DELTAPROF_LOCK_SETS * DP_CONTENDED_WAYS + DP_CONTENDED_GROUPS * DP_CONTENDED_GROUP_WAYS,
 };
 
-/* Kinds of waits with a holder: the first of enum deltaprof_lock_kind, and GIL as the last here; 0 is unused. */
+/* Kinds of waits with a holder: 1 to 3 as in enum deltaprof_lock_kind, 4 for GIL; 0 is unused. */
 #define DP_CONTENDED_KINDS 5
 
-/* Maps the table. -ENOMEM: not mapped; no wait gets a slot then. Context: init. */
+/* Maps the table. -ENOMEM: no wait will get a slot. Context: init. */
 int dp_contended_init(void);
 
-/* A wait of this kind for lock begins. 0: no room (counted); the holder will not be known. */
+/* Begins a wait of this kind for lock. 0: no free slot (counted); the holder will not be known. */
 dp_contended_slot dp_contended_enter(const void *lock, unsigned kind, int64_t begin_ns);
 
-/* Time that a thread owes to waits of one class (futex_class.h) at a futex word. */
+/* Time that is owed to the waits of one class (futex_class.h) for a futex word. */
 #define DP_FUTEX_CLASS_BITS 12
 #define DP_FUTEX_CLASS_MASK ((UINT64_C(1) << DP_FUTEX_CLASS_BITS) - 1)
 struct dp_contended_debt {
@@ -41,33 +42,35 @@ struct dp_contended_debt {
     dp_contended_slot slot;
 };
 
-/* The same for a futex word. taken: a debt of another word that had to make room, for [unknown holder]; ns 0: none. */
+/*
+ * Begins a wait of this class for a futex word. To make room it may remove the debt of another word: *taken, which the
+ * caller records as [unknown holder]; ns 0: none was removed.
+ */
 dp_contended_slot dp_contended_enter_futex(const void *word, unsigned class, int64_t begin_ns,
                                            struct dp_contended_debt *taken);
 
 /*
- * The wait ended; begin_ns as at enter. timed_out: the time that is owed stays for the next holder that unlocks. Both
- * return the time without a holder, for [hand-over]. They may move *end_ns forward, to the time up to which this wait
- * was already paid for.
+ * Ends a wait; begin_ns as at enter. acquired: the time that is still owed has no holder. timed_out: it stays owed by
+ * the next holder that unlocks. Both return the time without a holder, for [hand-over]. They may move *end_ns forward,
+ * to the time up to which this wait is already paid.
  */
 int64_t dp_contended_acquired(dp_contended_slot slot, int64_t begin_ns, int64_t *end_ns);
 int64_t dp_contended_timed_out(dp_contended_slot slot, int64_t begin_ns, int64_t *end_ns);
-/* Cancels the wait, as if it had not entered. Returns the time that holders paid for it already: it was waiting time.
- */
+/* Cancels the wait, as if it had not begun. Returns the time that holders have already paid: that counts as waited. */
 int64_t dp_contended_cancel(dp_contended_slot slot, int64_t begin_ns);
 
 /*
- * A holder unlocks: adds the time that it owes to the waits of each kind to owed_ns[kind], and stores their slot.
- * Returns the sum.
+ * A holder unlocks and pays. Adds the time that it owed to waits of each kind to owed_ns[kind], and stores their slot
+ * in slots[kind] if that time is not 0. Returns the sum of the times.
  */
 int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
                             dp_contended_slot slots[DP_CONTENDED_KINDS]);
 
-/* A thread wakes waiters of a futex word: fills in what it owes to each class of them, at most n_most. How many. */
+/* A thread wakes waiters of a futex word and pays. Fills in what it owed to each class; returns how many, <= n_most. */
 unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, unsigned n_most);
 
-/* The classes of waits that a futex word's slots are for, at most n_most; also of waits that have ended. How many. */
+/* Fills in the classes of a futex word's slots, those of ended waits too. Returns how many, at most n_most. */
 unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_most);
 
-/* Clears the table in a forked child, where no thread waits; only stores and one madvise. */
+/* Clears the table in a forked child, where no thread waits. Only stores and two calls of madvise. */
 void dp_contended_fork_child(void);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/futex_class.h - what a wait for a futex word waits for: a mutex, a condition, work to come.
+ * host/locks/futex_class.h - decides what kind of object a futex word is part of: a mutex, a condition, another one.
  *
- * All of them call syscall; only the names of the calling functions tell them apart, and names are known to reports
- * alone. So a report gives each frame that it meets near the leaf of such a wait a *verdict*, and hooks read verdicts.
- * A *class* is what a hook knows when a wait begins, a number of 12 bits that stands in the key of the waits' slot
- * (contended.h) and of the mutex records that pay for them. A report turns it into a kind:
+ * All waits for futexes call the same system call. Only the names of the calling functions show the kind, and only
+ * reports look names up. So a report stores a *verdict* for each frame that it finds near the leaf of such a wait: the
+ * kind of lock that the function implements. Hooks read the verdicts.
  *
- *     the frames have verdicts, and one names a kind     the class is the kind
- *     the frames have verdicts, and none names a kind    the class is the frame that called: of an unknown kind
- *     a frame has no verdict yet                         the class is a block record of the waiting stack, for now:
- *                                                        of the frames that may decide, so that there are few
+ * A *class* is what a hook knows of the kind when a wait begins. It is a number of 12 bits, in the key of the wait's
+ * slot (contended.h) and in the labels of the mutex records that account for the wait. A report turns it into a kind:
  *
- * A futex of unknown kind counts as a lock once a thread that waited for it and was woken has later woken others on the
- * same word, as every holder of a lock does, or if its function's name is that of a lock; else it may be a place where
- * threads wait for work.
+ *     all frames have verdicts, one names a kind       the class is the kind
+ *     all frames have verdicts, none names a kind      the class stands for the calling frame; the kind is unknown
+ *     a frame has no verdict yet                       the class stands for a block record with the waiting stack's
+ *                                                      leafmost frames, until a report gives them verdicts
+ *
+ * A futex of unknown kind counts as a lock in two cases: a thread that waited for it and was woken has later woken
+ * other threads on the same word, as the holder of a lock does; or the function's name is that of a lock. Otherwise
+ * threads may wait there for work.
  */
 #pragma once
 
@@ -24,40 +26,48 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A verdict: a kind, and with WEAK a kind that the caller may know better. */
+/*
+ * A verdict is a kind (enum dp_lock_kind), with flags. WEAK: a verdict of a calling frame has precedence. HOLDS: the
+ * futex counts as a lock. The verdicts of the DP_FUTEX_FRAMES leafmost frames decide.
+ */
 enum { DP_FUTEX_WEAK = 0x40, DP_FUTEX_HOLDS = 0x80, DP_FUTEX_KIND_MASK = 0x3f, DP_FUTEX_FRAMES = 8 };
 
 /* -ENOMEM: every wait is of unknown kind. Context: init, after dp_frames_init. */
 int dp_futex_class_init(void);
 
-/* The array of copies for other processes. -ENOMEM. Context: init, as the above. */
+/* Shares the classes with other processes, in an array of copies. 0 or -ENOMEM. Context: init, as the above. */
 int dp_futex_class_share(void);
-/* In such a process, after its records were adopted: takes the first n. False: one is not valid. */
+/* In such another process, after it adopted the records: adopts the first n classes. False: one is not valid. */
 bool dp_futex_class_adopt(uint32_t n);
 
 /* ---- for hooks ---- */
 
-/* Whether a record of more frames than DP_FUTEX_FRAMES needs another record, of these frames alone, for its class. */
+/*
+ * Whether the class of a wait with this block record needs another record with only the DP_FUTEX_FRAMES leafmost
+ * frames: the record has more frames, and they do not decide the kind yet.
+ */
 bool dp_futex_class_needs_head(dp_record_id record);
 
-/* The class of a wait with this block record, 0: none is free. *may_hold: a holder may have to pay for it. */
+/* The class of a wait with this block record; 0: none is free. *may_hold: the kind may be one with a holder. */
 unsigned dp_futex_class_of(dp_record_id record, bool *may_hold);
 
-/* A thread that waited for a word of this class, and was woken, now wakes others on that word. */
+/* Notes that a thread which waited for a word of this class, and was woken, now wakes others on that word. */
 void dp_futex_class_note_holder(unsigned class);
 
 /* ---- for reports ---- */
 
-/* The verdict of a frame, 0: none yet. set is for one thread at a time. */
+/* The verdict of a frame; 0: none yet. set: one thread at a time. */
 unsigned dp_futex_verdict(dp_frame_id frame);
 void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict);
 
 /*
- * The kind of lock that a record of this kind of profile is for, as of dp_lock_kind_name; 0: none. *shown: the
- * profile shows it: the mutex and the chain profile show no futex that is no lock.
+ * The kind of lock (dp_lock_kind_name) of a record in a profile of this kind; 0: none. *shown: whether the profile
+ * shows the record. Mutex and chain profiles do not show futexes that do not count as locks.
  */
 unsigned dp_futex_lock_of(unsigned kind, const struct dp_record *record, bool *shown);
 
-/* A block record whose stack has to be decided: the one of the first such class above *class, which it sets; 0: none.
+/*
+ * Finds the next class above *class that stands for a block record and is not decided. Sets *class, and returns that
+ * record; 0: there is none.
  */
 dp_record_id dp_futex_next_undecided(unsigned *class);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/lock_names.h - tells by the names of functions what the waits for futexes were for
- * (host/locks/futex_class.h). Context: outside hooks.
+ * host/locks/lock_names.h - decides by the names of functions what kinds of locks futexes are part of (futex_class.h).
+ * Context: outside hooks.
  */
 #pragma once
 
@@ -12,24 +12,24 @@
 
 #include <stdbool.h>
 
-/* The kind of wait that a function of this name makes, as a verdict; DP_LOCK_FUTEX: it tells nothing. */
+/* The verdict (futex_class.h) for a function of this name. DP_LOCK_FUTEX: the name shows no kind. */
 unsigned dp_lock_name_verdict(const char *name);
 
 /*
- * Decides what the futexes are that threads have waited for, and which frames of these rows (NULL: no rows) belong to
- * locks. files: opened as names need them, and left open; NULL: only names that are known already are used.
+ * Gives verdicts to the frames of undecided classes, and to the frames of these rows (NULL: no rows). kind: of the
+ * rows. files: opened where names need them, and left open; NULL: only names that are known already are used.
  */
 void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbols_files *files,
                    const struct dp_rows *rows);
 
 /*
- * The number of leafmost frames of a record that are inside the lock's library: its stack is shown from where the lock
- * was asked for, as that of other locks.
+ * The number of leafmost frames of a futex record that are inside the lock's library. Profiles leave these out: a stack
+ * begins at the call of the library, as for other locks.
  */
 unsigned dp_lock_frames_inside(const struct dp_record *record);
 
 /*
- * The function that the first shown frame of such a record called, if its own frame is missing because it left by a
- * jump into the lock's library; else 0.
+ * The function that the first shown frame of such a record called. 0: its frame is in the record. The frame is missing
+ * if the function ended with a jump (a tail call) into the lock's library.
  */
 dp_frame_id dp_lock_frame_called(const struct dp_record *record);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/task.h - what /proc says about a thread of this process: its name, and the system call that it is in.
+ * host/locks/task.h - reads from /proc the name of a thread of this process, and the system call that it is in.
  * Context: outside hooks. Each call opens and closes one file; errno is kept.
  */
 #pragma once
@@ -15,8 +15,8 @@ void dp_task_name(int32_t tid, char name[DP_TASK_NAME_BYTES]);
 enum { DP_TASK_UNKNOWN = -1, DP_TASK_RUNS = -2 };
 
 /*
- * Returns the number of the system call that the thread is blocked in, with its first argument in *first; DP_TASK_RUNS:
- * it is not blocked in one; DP_TASK_UNKNOWN: it cannot be read.
+ * Returns the number of the system call in which the thread is blocked, and its first argument in *first. DP_TASK_RUNS:
+ * the thread is in no system call. DP_TASK_UNKNOWN: the file cannot be read.
  */
 long dp_task_call(int32_t tid, uintptr_t *first);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/wait.h - starts, changes and forks the recording of lock events, for recording.c. The hooks themselves are
- * declared in <deltaprof/locks.h>; wait.c implements them.
+ * host/locks/wait.h - sets up the recording of lock events, for recording.c. The hooks are declared in
+ * <deltaprof/locks.h>; wait.c implements them.
  */
 #pragma once
 
@@ -9,20 +9,22 @@
 
 #include <stddef.h>
 
-/* Maps the tables of locks within memory_bytes. -ENOMEM: no holder will be known. Context: init. */
+/* Maps the tables of locks. memory_bytes: the key `memory`. -ENOMEM: no holder will be known. Context: init. */
 int dp_wait_init(size_t memory_bytes);
 
-/* Counts the waits that go on up to now, in the block profile. Before each report of it. */
+/* Adds the time of waits under way up to now to the block profile. To be called before each report of it. */
 void dp_wait_count_under_way(void);
 
-/* Sets mutex_rate and block_rate, from the next event on; a rate of 0, or `on` false: no new events. Any thread. */
+/* Sets mutex_rate and block_rate from the next event on. A rate of 0, or `on` false: no new events. Any thread. */
 void dp_wait_tune(const struct dp_config *conf, bool on);
 
+/* In a forked child: clears the tables of locks. */
 void dp_wait_fork_child(void);
 
 /*
- * The time that a wait of wait_ns adds to the block profile, given a uniform random number. A wait of at least rate_ns
- * adds itself. A shorter one adds rate_ns with probability wait_ns / rate_ns, so that the mean is exact; its count is
- * then rate_ns / wait_ns, rounded up or down at random. 0: not recorded.
+ * Returns the count that a wait of wait_ns adds to the block profile, and in *delay_ns the time. random: 64 uniform
+ * bits. A wait of at least rate_ns adds 1 and its own time. A shorter one adds rate_ns with probability wait_ns /
+ * rate_ns, so that the mean is exact; its count is then rate_ns / wait_ns, rounded up or down at random. 0: nothing is
+ * recorded.
  */
 int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/wait_event.h - what the recording of locks (wait.c) and of futexes (futex.c) share: the state of a wait,
- * the rates, and the steps that every lock event takes.
+ * host/locks/wait_event.h - the state of a wait, the rates, and the common steps of lock events, for the hooks of locks
+ * (wait.c) and of futexes (futex.c).
  */
 #pragma once
 
@@ -21,13 +21,13 @@ struct __attribute__((may_alias)) dp_wait {
     int64_t begin_ns;
     dp_contended_slot slot;
     dp_waiting_slot waiting;
-    dp_record_id record; /* of the waiter's stack, if waiting is not 0; of a futex: always */
+    dp_record_id record; /* with the waiter's stack; 0: none (only for a lock) */
     uint32_t epoch;
     uint8_t kind;   /* 0: no event */
-    uint8_t blamed; /* counts in the mutex profile too */
+    uint8_t blamed; /* the wait is part of the mutex profile, too */
     uint16_t class; /* of a futex: futex_class.h */
     dp_waiters_entry listed;
-    uint8_t n;              /* the waits that it stands for; 0: others stand for it */
+    uint8_t n;              /* how many waits it counts as; 0: it is not sampled */
     uint8_t may_be_foreign; /* of a robust mutex: another process may hold it */
 };
 _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
@@ -37,7 +37,7 @@ extern struct dp_wait_rates {
     _Atomic int64_t mutex, block_ns;
 } dp_wait_rates;
 
-/* Records an unlock; *id: its record in the mutex profile. False as of dp_record_find. */
+/* Records n unlocks. *id: the record in the mutex profile. False: there is none, as for dp_record_find. */
 static inline bool dp_wait_event_record_unlock(uint32_t labels, const struct dp_stack *stack, int64_t n,
                                                int64_t delay_ns, dp_record_id *id)
 {
@@ -48,23 +48,23 @@ static inline bool dp_wait_event_record_unlock(uint32_t labels, const struct dp_
 }
 
 /*
- * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded;
- * others are counted n-fold. is_gil: it is of an interpreter's lock. Rates as of wait.c.
+ * Decides what an unlock that paid owed_ns is recorded as: n unlocks with the sum delay_ns. False: it is not recorded;
+ * others count for it. is_gil: it is of an interpreter's lock. wait.c explains the rates.
  */
 struct dp_wait_share {
     int64_t n, delay_ns, owed_ns;
 };
 bool dp_wait_event_share(int64_t owed_ns, bool is_gil, struct dp_wait_share *share);
 
-/* The part of share->delay_ns for the part_ns of owed_ns. */
+/* The part of share->delay_ns that belongs to part_ns of owed_ns. */
 static inline int64_t dp_wait_share_of(const struct dp_wait_share *share, int64_t part_ns)
 {
     return (int64_t)((__int128)share->delay_ns * part_ns / share->owed_ns);
 }
 
 /*
- * Records waiting time without a holder's stack, in the mutex profile and as a chain. waiter: the record of the wait
- * that ended so, or DP_CHAIN_UNKNOWN.
+ * Records waiting time without a holder's stack on a synthetic frame, in the mutex profile and as a chain. waiter: the
+ * record of the wait, or DP_CHAIN_UNKNOWN.
  */
 static inline void dp_wait_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns,
                                                   dp_record_id waiter)
@@ -78,8 +78,8 @@ static inline void dp_wait_event_record_synthetic(dp_frame_id frame, uint32_t la
 }
 
 /*
- * Counts the end of a wait in the block profile, by its record. counted_ns: as of dp_waiting_end. paid_ns: what holders
- * paid for a wait that was cancelled; it is added without a contention.
+ * Adds the time of a wait that has ended to its record in the block profile. counted_ns: as of dp_waiting_end. paid_ns:
+ * of a cancelled wait, the time that holders paid; it is added with a count of 0.
  */
 void dp_wait_event_count(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
                          int64_t paid_ns);

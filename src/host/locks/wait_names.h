@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/locks/wait_names.h - names the frames of stacks for people. Context: outside hooks, one thread. */
+/* host/locks/wait_names.h - writes the names of frames for texts about waits. Context: outside hooks, one thread. */
 #pragma once
 
 #include "host/table/table.h"
@@ -11,11 +11,11 @@ struct dp_waits_names {
     struct dp_symbols_files files;
 };
 
-/* 0 or -ENOMEM. Opens the modules that names need. */
+/* Loads the modules for names, and the mappings. 0 or -ENOMEM. */
 int dp_waits_names_begin(struct dp_waits_names *);
 void dp_waits_names_end(struct dp_waits_names *);
 
-/* The number of frames of a record, with that of a function which ended with a jump to the hook. */
+/* The number of frames of a record, including that of a function which ended with a tail call of the hook. */
 unsigned dp_waits_depth(unsigned kind, dp_record_id id);
-/* Writes the name of frame i of a record of the kind, from the leaf, or its place. Returns its length; 0: none. */
+/* Writes the name of frame i of a record, counted from the leaf, or else its file and address. Length; 0: none. */
 size_t dp_waits_name(struct dp_waits_names *, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size);

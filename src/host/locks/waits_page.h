@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/waits_page.h - the threads that wait now, as text: for what, for how long, where, and which thread holds
- * it. Context: outside hooks.
+ * host/locks/waits_page.h - writes the waits under way as text: what each thread waits for, how long, with which stack,
+ * and which thread holds the lock. Context: outside hooks.
  */
 #pragma once
 
 #include "pprof/gzip.h"
 
-/* A paragraph for each wait, the longest one first. 0, fn's error, or -ENOMEM. */
+/* Their number, then a line for each deadlock, then a paragraph for each wait, longest first. 0, fn's error, -ENOMEM.
+ */
 int dp_waits_write(dp_pprof_write_fn fn, void *ctx);
