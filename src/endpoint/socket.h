@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* endpoint/socket.h - the listening socket of the endpoint. Context: the serving thread, unless said. */
+/* endpoint/socket.h - the listening socket of the endpoint. Context: the serving thread, unless stated otherwise. */
 #pragma once
 
 #include "config/address.h"

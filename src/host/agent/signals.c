@@ -192,10 +192,10 @@ static void on_crash(int sig, siginfo_t *info, void *at)
     errno = saved;
 }
 
-void dp_agent_signals_hear_crashes(void)
+void dp_agent_signals_unblock_crashes(void)
 {
-    sigset_t heard, others;
-    sigemptyset(&heard);
+    sigset_t unblocked, others;
+    sigemptyset(&unblocked);
     sigfillset(&others);
     for (int i = 0; i < N_CRASHES; i++) {
         struct action now = {.handler = SIG_DFL};
@@ -204,7 +204,7 @@ void dp_agent_signals_hear_crashes(void)
             syscall(SYS_rt_sigaction, crashes[i], NULL, &now, sizeof now.mask) ||
             now.handler != (void (*)(int))(uintptr_t)on_crash)
             continue;
-        sigaddset(&heard, crashes[i]);
+        sigaddset(&unblocked, crashes[i]);
         sigdelset(&others, crashes[i]);
     }
     pthread_sigmask(SIG_SETMASK, &others, NULL);

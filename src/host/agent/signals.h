@@ -29,11 +29,11 @@ int dp_agent_signals_action(int sig, const struct sigaction *act, struct sigacti
 int dp_agent_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *));
 
 /*
- * To be called by a thread of the profiler, in which all signals are blocked: unblocks those of a crash, so that its
- * own crash comes to the library's handler; but only where that handler is installed. A handler of the host must not
- * run in this thread: there the kernel ends the process without it.
+ * To be called by a thread of the profiler, in which all signals are blocked: unblocks the crash signals for which the
+ * library's handler is installed, so that this handler gets a crash of the thread. Those with a handler of the host
+ * stay blocked, because it must not run in this thread: the kernel then ends the process without it.
  */
-void dp_agent_signals_hear_crashes(void);
+void dp_agent_signals_unblock_crashes(void);
 
 /* In a forked child: no thread has crashed. Only stores. */
 void dp_agent_signals_fork_child(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/cpu/timers.h - the threads whose CPU time is profiled: each has a CPU clock that is read, the part of it that
- * rows have, and, if it can have one, a timer on that clock. Context: hook, unless said.
+ * rows have, and, if it can have one, a timer on that clock. Context: hook, unless stated otherwise.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct dp_cpu_thread {
  */
 typedef void (*dp_cpu_listener_fn)(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *, int64_t n);
 
-/* Relaxed, unless said. */
+/* Relaxed, unless stated otherwise. */
 extern struct dp_cpu_state {
     _Atomic int64_t period_ns;   /* CPU time between samples; 0: off */
     _Atomic int64_t credited_ns; /* the sum of what rows got since the profile began */

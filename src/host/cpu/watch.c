@@ -52,7 +52,7 @@ enum { LOOKS_OFTEN = 10 };
 #define EINTR_SHARE    64
 
 static struct {
-    struct dp_lock lock;                         /* all below, unless said */
+    struct dp_lock lock;                         /* all below, unless stated otherwise */
     _Atomic int64_t rate_ns, window_ns, last_ns; /* last_ns: the last period in force; 0: none was */
     _Atomic uint32_t n_windows;
     _Atomic bool forbidden; /* relaxed: for ever */

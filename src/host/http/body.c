@@ -94,7 +94,7 @@ static void *run(void *arg)
     struct dp_http_body *b = arg;
     dp_thread_mark_own();
     dp_mem_yield(true);
-    dp_agent_signals_hear_crashes();
+    dp_agent_signals_unblock_crashes();
     if (b->relayed)
         dp_relay_use();
     void (*orphan)(void *, int) = b->orphan;

@@ -179,7 +179,7 @@ static void *serve_apart(void *unused)
     dp_agent_alone_thread_begins();
     dp_relay_use();
     dp_mem_yield(true);
-    dp_agent_signals_hear_crashes();
+    dp_agent_signals_unblock_crashes();
     const struct dp_http_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();
     if (err) {
@@ -233,7 +233,7 @@ static void *run(void *unused)
 {
     dp_thread_mark_own();
     dp_agent_alone_thread_begins();
-    dp_agent_signals_hear_crashes();
+    dp_agent_signals_unblock_crashes();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
     if (!dp_relay_run(&endpoint.due_ns) && !is_over())
         run_server();

@@ -9,7 +9,7 @@
  * The table only grows. Ids are dense, and callers keep ids, never pointers. The lookup address of a frame is its
  * return address - 1, or, where it was interrupted, its exact pc. An object is one loaded file's mapping: {start, end,
  * build-id, name}; the same range with the same build-id keeps its id for ever, so a plugin that is opened and closed
- * in a loop adds nothing. Context: hook, unless said.
+ * in a loop adds nothing. Context: hook, unless stated otherwise.
  */
 #pragma once
 

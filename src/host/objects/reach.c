@@ -91,9 +91,9 @@ bool dp_reach_probe(uintptr_t address)
 
 int dp_reach_compare(uintptr_t address, uint32_t expected)
 {
-    static uint32_t nobody;
+    static uint32_t unused; /* no thread waits for it */
     int saved = errno;
-    long err = syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected);
+    long err = syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &unused, expected);
     int same = err >= 0 ? 1 : errno == EAGAIN ? 0 : -EFAULT;
     errno = saved;
     return same;

@@ -3,8 +3,8 @@
  * host/shared/table_file.c - makes the file of the shared arrays, by plain system calls.
  *
  * Only in a tmpfs: a file on a disk would be written back, and an OOM kill would wait for that. Only in a directory of
- * this user that nobody else can enter, opened without following a link. The file is locked (flock) before it gets its
- * name, and the descriptor is closed at once: the lock lives as long as the mapping, so it ends with the process. A
+ * this user that no other user can enter, opened without following a link. The file is locked (flock) before it gets
+ * its name, and the descriptor is closed at once: the lock lives as long as the mapping, so it ends with the process. A
  * limit of file sizes would kill the process (SIGXFSZ) when the file is made longer, so it is looked at first. The used
  * entries are written with write(2), which reports a full file system; from then on the kernel is asked for pages
  * before they are used (shared.c).

@@ -27,9 +27,9 @@ static inline int32_t dp_tids_get(struct dp_tids *tids, uint32_t slot)
 uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid);
 
 /*
- * To enter an id: claim gives a slot that nobody finds, 0: there is no room near its places. The caller fills what
- * belongs to the slot and publishes the id. publish returns false, and frees the slot, if another thread has entered
- * the id meanwhile.
+ * To enter an id: claim returns a slot that find does not return yet; 0: no slot near its places is free. The caller
+ * fills the data of the slot and publishes the id. publish returns false, and frees the slot, if another thread has
+ * entered the id meanwhile.
  */
 uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid);
 bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid);

@@ -12,7 +12,7 @@
  * a conditional jump if it comes to an end: an unknown instruction, a call of a function that never returns, code that
  * it has seen. Two places are tried last. Behind a jump through a register lies a case of the same switch, or, if it is
  * the last call of its function, another function; there the stack is as at that one's begin. Padding behind a call
- * aligns a loop, or nobody returns to it.
+ * aligns a loop, or the call does not return.
  *
  * A caller's stack pointer was a multiple of 16 at its call. A path that does not lead there from a return address went
  * on into another function, behind a call of one that never returns, and is none.

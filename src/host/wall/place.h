@@ -8,8 +8,8 @@
 #include "host/wall/threads.h"
 
 /*
- * The record of the place where the thread waits, whose CPU clock said clock_ns; 0: it runs, or has run since. keeps:
- * descriptors may be kept open.
+ * The record of the place where the thread waits; 0: it runs, or has run since its CPU clock was clock_ns. keeps:
+ * descriptors may stay open.
  */
 uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool keeps);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/wall/threads.h - the threads whose life is profiled, and the account of each: up to when its life is in rows,
- * and how what passed since is divided among states. Context: hook, unless said.
+ * and how what passed since is divided among states. Context: hook, unless stated otherwise.
  */
 #pragma once
 

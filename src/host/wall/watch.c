@@ -5,8 +5,8 @@
  * A look costs next to nothing for a thread that waits on: if its CPU clock still shows what it showed at the last
  * look, it has not run, stands where it stood, and all the time in between belongs there. That is one system call, and
  * after some such looks none for a few looks. Only a thread that has run is asked where it is now (place.h), unless it
- * waits for a lock: then its hook has said so. Looks come at random times, half to one and a half `wall_rate` apart, so
- * that they are not in step with timers of the program.
+ * waits for a lock, which its hook has recorded. Looks come at random times, half to one and a half `wall_rate` apart,
+ * so that they are not in step with timers of the program.
  *
  * Reports bring the accounts up to now without looking: the rows of a thread sum to its life at each report.
  *
@@ -35,7 +35,7 @@ enum { LISTS_OFTEN = 10, STILL_MAX = 3 /* then every 8th look */ };
 #define SETTLE_NS      INT64_C(100000000)
 
 static struct {
-    struct dp_lock lock; /* all below, unless said */
+    struct dp_lock lock; /* all below, unless stated otherwise */
     _Atomic int64_t rate_ns, window_ns, last_ns;
     _Atomic uint32_t n_windows;
     _Atomic bool forbidden; /* relaxed: for ever */

@@ -143,7 +143,7 @@ static int read_one(struct dp_push_options *o, int option, const char *word, str
         return 0;
     case LOG:
         o->log_file = optarg;
-        dp_push_say_to(o->log_file); /* `run` started this process: its standard error is read by nobody */
+        dp_push_say_to(o->log_file); /* `run` started this process: no user reads its standard error */
         return 0;
     case ONCE:
         o->is_once = true;

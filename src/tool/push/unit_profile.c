@@ -4,7 +4,7 @@
  *
  * A part has all rows and types, with three exceptions. Parca takes a profile with a duration as a delta, so a heap
  * profile becomes two parts, allocations and in-use values. Parca drops the labels of samples, so a lock profile
- * becomes one part for each kind of lock: else nobody could leave out the idle waits for conditions. A profile with
+ * becomes one part for each kind of lock: else a user could not leave out the idle waits for conditions. A profile with
  * more rows or bytes than the receiver takes is cut by rows. Sums over the parts equal those of the files.
  */
 #include "tool/push/unit_profile.h"

@@ -2,10 +2,10 @@
 /*
  * tool/summary/sentences.c - finds what matters most in a directory of profiles.
  *
- * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
- * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
- * function that made others wait most; waits that have not ended; the function that used most CPU time; losses of the
- * profiler. What was in order is one sentence at the end.
+ * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; free
+ * memory that malloc holds, and the functions that allocated it at the peak; the function that made others wait most;
+ * waits that have not ended; the function that used most CPU time; losses of the profiler. What was in order is one
+ * sentence at the end.
  */
 #include "tool/summary/sentence_parts.h"
 
@@ -298,7 +298,7 @@ static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_fun
 
 /*
  * The function that made others wait most, if that is worth a sentence. Time without a holder comes second, and must be
- * more: a thread that has been woken needs some time to run, and nobody can mend that.
+ * more: a thread that was woken always needs some time until it runs.
  */
 static const struct dp_summary_function *worst_holder(const struct dp_summary_functions *f, double lasted_ns)
 {
