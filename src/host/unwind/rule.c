@@ -20,13 +20,13 @@ static uint32_t pack(enum dp_rule_kind kind, uint64_t slot_bytes, int64_t offset
     uint64_t slot = slot_bytes / 8;
     if (offset_bytes % 8 || slot_bytes % 8 || slot > DP_RULE_SLOT_MAX || offset > DP_RULE_OFFSET_MAX ||
         offset < -DP_RULE_OFFSET_MAX)
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
 #if defined(__x86_64__)
     bool careful = offset < 1 || offset > UINT16_MAX || (int64_t)slot > offset;
-    return dp_rule_bare(kind) | (uint8_t)-slot | (careful ? DP_RULE_CAREFUL : 0) | ((uint32_t)offset >> 16 & 15) << 12 |
-           (uint32_t)offset << 16;
+    return dp_rule_of_kind(kind) | (uint8_t)-slot | (careful ? DP_RULE_CAREFUL : 0) |
+           ((uint32_t)offset >> 16 & 15) << 12 | (uint32_t)offset << 16;
 #else
-    return dp_rule_bare(kind) | (uint32_t)slot << 5 | (uint32_t)offset << 18;
+    return dp_rule_of_kind(kind) | (uint32_t)slot << 5 | (uint32_t)offset << 18;
 #endif
 }
 
@@ -48,7 +48,7 @@ uint32_t dp_rule_none(void)
 #if defined(__x86_64__)
     return pack(DP_RULE_NONE, 16, 16);
 #else
-    return dp_rule_bare(DP_RULE_NONE);
+    return dp_rule_of_kind(DP_RULE_NONE);
 #endif
 }
 
@@ -68,23 +68,23 @@ static int plt_offset(const struct dp_cfi_row *row, uintptr_t pc)
 static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
     if (row->ra.how == DP_SAVED_UNDEFINED)
-        return dp_rule_bare(DP_RULE_END);
+        return dp_rule_of_kind(DP_RULE_END);
     if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != -8 || row->sp.how != DP_SAVED_SAME)
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
     uint64_t slot = 0;
     if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0)
         slot = -(uint64_t)row->fp.offset;
     else if (row->fp.how != DP_SAVED_SAME)
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
     if (row->cfa == DP_CFA_EXPRESSION) {
         int offset = plt_offset(row, lookup_pc);
-        return offset ? pack(DP_RULE_SP, slot, offset) : dp_rule_bare(DP_RULE_LIBUNWIND);
+        return offset ? pack(DP_RULE_SP, slot, offset) : dp_rule_of_kind(DP_RULE_LIBUNWIND);
     }
     if (row->reg == DP_REG_SP)
         return pack(DP_RULE_SP, slot, row->offset);
     if (row->reg == DP_REG_FP)
         return pack(DP_RULE_FP, slot, row->offset);
-    return dp_rule_bare(DP_RULE_LIBUNWIND);
+    return dp_rule_of_kind(DP_RULE_LIBUNWIND);
 }
 
 #elif defined(__aarch64__)
@@ -92,29 +92,29 @@ static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
     if (row->ra.how == DP_SAVED_UNDEFINED)
-        return dp_rule_bare(DP_RULE_END);
+        return dp_rule_of_kind(DP_RULE_END);
     if (row->cfa != DP_CFA_REGISTER || row->sp.how != DP_SAVED_SAME)
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
     uint64_t slot = 0;
     uint32_t ra = DP_RULE_RA_LINK;
     if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0) {
         slot = -(uint64_t)row->fp.offset;
         if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != row->fp.offset + 8)
-            return dp_rule_bare(DP_RULE_LIBUNWIND);
+            return dp_rule_of_kind(DP_RULE_LIBUNWIND);
         ra = DP_RULE_RA_BESIDE;
     } else if (row->fp.how != DP_SAVED_SAME) {
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
     } else if (row->ra.how == DP_SAVED_OFFSET && row->ra.offset < 0) {
         slot = -(uint64_t)row->ra.offset;
         ra = DP_RULE_RA_ALONE;
     } else if (row->ra.how != DP_SAVED_SAME) {
-        return dp_rule_bare(DP_RULE_LIBUNWIND);
+        return dp_rule_of_kind(DP_RULE_LIBUNWIND);
     }
     if (row->reg == DP_REG_SP)
         return pack(DP_RULE_SP, slot, row->offset) | ra << 3;
     if (row->reg == DP_REG_FP)
         return pack(DP_RULE_FP, slot, row->offset) | ra << 3;
-    return dp_rule_bare(DP_RULE_LIBUNWIND);
+    return dp_rule_of_kind(DP_RULE_LIBUNWIND);
 }
 
 #endif
@@ -123,8 +123,8 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
     uint32_t rule = unmarked(row, lookup_pc), kind = dp_rule_kind(rule);
     if (row->signal && kind == DP_RULE_SP)
-        return rule ^ dp_rule_bare(DP_RULE_SP ^ DP_RULE_SP_EXACT);
+        return rule ^ dp_rule_of_kind(DP_RULE_SP ^ DP_RULE_SP_EXACT);
     if (row->signal && kind == DP_RULE_FP)
-        return rule ^ dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
+        return rule ^ dp_rule_of_kind(DP_RULE_FP ^ DP_RULE_FP_EXACT);
     return rule;
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/unwind/rule.h - an unwind rule in 32 bits: how to get from a frame's (sp, fp) to its caller's (pc, sp, fp).
+ * host/unwind/rule.h - an unwind rule, packed into 32 bits: how to compute the caller's pc, sp and fp from a frame's sp
+ * and fp.
  *
- * Fields, from the low end: slot: where the frame pointer was saved, in words below the CFA; 0 if the register still
- * has the caller's value. kind: the base that the CFA is counted from. offset: from the base to the CFA, in words,
- * signed.
+ *     kind      how the CFA (DWARF's canonical frame address: the caller's sp) is found, mostly from a base, sp or fp
+ *     offset    from the base to the CFA, in words, signed
+ *     slot      where the frame saved the caller's fp, in words below the CFA; 0: it did not, the register has it
  *
- *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16
+ * The fields, from the lowest bit up:
+ *
+ *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits, then its low 16
  *                (the return address is at CFA - 8)
- *     aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
+ *     aarch64    kind 3 bits; ra 2 (enum dp_rule_ra); slot 13; offset 14
  *
- * A walk on x86_64 extracts each field with one instruction. One test for zero recognizes the rule of nearly all
- * frames: SP and not `careful`. A rule is careful if its offset is not positive or has high bits, or if its slot lies
- * below its base. A rule that is not careful leads to no address below the base.
+ * On x86_64 the walk extracts each field with one instruction, and one test for zero recognizes the rule of nearly all
+ * frames: kind SP, not careful. A rule is careful if its offset is not positive or needs the high bits, or if its slot
+ * lies below its base. So a rule that is not careful leads to no address below the base.
  */
 #pragma once
 
@@ -21,13 +24,14 @@
 #include <stdbool.h>
 
 enum dp_rule_kind {
-    DP_RULE_SP,   /* CFA = sp + offset */
-    DP_RULE_FP,   /* CFA = fp + offset */
-    DP_RULE_NONE, /* no unwind data: x86_64 by frame pointers, if they lead to code with some; else the stack is cut */
-    DP_RULE_END,  /* the outermost frame */
-    DP_RULE_SIGNAL,    /* the caller was interrupted; a ucontext lies at sp + offset */
-    DP_RULE_LIBUNWIND, /* the unwind data cannot be expressed as a rule */
-    /* As SP and FP, in code that is marked as a signal frame but is not the kernel's: the caller's pc is exact. */
+    DP_RULE_SP, /* CFA = sp + offset */
+    DP_RULE_FP, /* CFA = fp + offset */
+    /* No unwind data. On x86_64 the walk follows fp if it leads to code with unwind data; else the stack is cut. */
+    DP_RULE_NONE,
+    DP_RULE_END,       /* the outermost frame */
+    DP_RULE_SIGNAL,    /* the caller was interrupted by a signal; its ucontext lies at sp + offset */
+    DP_RULE_LIBUNWIND, /* the unwind data cannot be expressed as a rule: libunwind is asked */
+    /* As SP and FP, in a frame with the mark of a signal frame (rule.c): the caller's pc is no return address. */
     DP_RULE_SP_EXACT,
     DP_RULE_FP_EXACT,
 };
@@ -38,8 +42,8 @@ enum { DP_RULE_KIND_SHIFT = 8, DP_RULE_SLOT_MAX = 128, DP_RULE_OFFSET_MAX = (1 <
 #elif defined(__aarch64__)
 enum { DP_RULE_KIND_SHIFT = 0, DP_RULE_SLOT_MAX = (1 << 13) - 1, DP_RULE_OFFSET_MAX = (1 << 13) - 1 };
 /*
- * Where the return address is. LINK: in the link register. BESIDE: in the word above the saved frame pointer. ALONE: in
- * the slot, no frame pointer is saved.
+ * Where the return address is. LINK: in the link register. BESIDE: in the word above the saved fp. ALONE: in the slot,
+ * and fp is not saved.
  */
 enum dp_rule_ra { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
 
@@ -54,8 +58,8 @@ static inline enum dp_rule_kind dp_rule_kind(uint32_t rule)
     return (enum dp_rule_kind)(rule >> DP_RULE_KIND_SHIFT & 7);
 }
 
-/* A rule that consists of its kind only. */
-static inline uint32_t dp_rule_bare(enum dp_rule_kind kind)
+/* A rule with a kind and nothing else. */
+static inline uint32_t dp_rule_of_kind(enum dp_rule_kind kind)
 {
     return (uint32_t)kind << DP_RULE_KIND_SHIFT;
 }
@@ -70,7 +74,7 @@ static inline intptr_t dp_rule_offset(uint32_t rule)
 #endif
 }
 
-/* Bytes from the slot up to the CFA; 0: the frame pointer was not saved. */
+/* Bytes from the slot up to the CFA; 0: fp was not saved. */
 static inline uintptr_t dp_rule_slot(uint32_t rule)
 {
 #if defined(__x86_64__)
@@ -82,15 +86,15 @@ static inline uintptr_t dp_rule_slot(uint32_t rule)
 
 #if defined(__x86_64__)
 /*
- * Functions of a word whose high half is a rule, one instruction each, because the walk waits for the result. is_usual:
- * whether the rule is of the given kind and not careful. The other two are valid only then.
+ * The next three read a rule in the high half of a word, with one instruction each, because each step of the walk waits
+ * for the result. is_usual: whether the rule has this kind and is not careful. The other two are valid only then.
  */
 static inline bool dp_rule_is_usual(uint64_t word, enum dp_rule_kind kind)
 {
-    return (word & (uint64_t)0xff00 << 32) == (uint64_t)dp_rule_bare(kind) << 32;
+    return (word & (uint64_t)0xff00 << 32) == (uint64_t)dp_rule_of_kind(kind) << 32;
 }
 
-/* Words from the base up to the CFA, and from the CFA to the slot, which is not above it; 0: fp was not saved. */
+/* Words from the base to the CFA; and from the CFA to the slot, a negative number, or 0: fp was not saved. */
 static inline uintptr_t dp_rule_usual_offset(uint64_t word)
 {
     return word >> 48;
@@ -103,22 +107,22 @@ static inline intptr_t dp_rule_usual_slot(uint64_t word)
 #endif
 
 /*
- * The rule of the frame that the kernel puts on the stack for a signal; the code that returns from it identifies the
- * frame.
+ * The rule of the frame that the kernel puts on the stack for a signal. The walk knows it by its pc, which is in the
+ * code that returns from the signal.
  */
 uint32_t dp_rule_signal(void);
 
-/* The rule of code without unwind data: NONE, on x86_64 with the offset and the slot of a function that keeps a frame
- * pointer. */
+/* The rule of code without unwind data: NONE, on x86_64 with the offset and the slot of a function that saves fp and
+ * sets it to its frame. */
 uint32_t dp_rule_none(void);
 
 /*
- * The rule of code that runs in the frame of the interpreter that compiled it (walk.c): NONE, without an offset.
+ * The rule of JIT-compiled code that runs in the frame of its interpreter (walk.c): NONE, with neither.
  */
 static inline uint32_t dp_rule_hosted(void)
 {
-    return dp_rule_bare(DP_RULE_NONE);
+    return dp_rule_of_kind(DP_RULE_NONE);
 }
 
-/* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
+/* Packs a row of the unwind table; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);

@@ -87,7 +87,7 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, bool is_caller, 
     if ((!found || row.signal) && may_return && dp_known_signal_return(lookup_pc + 1))
         return dp_rule_signal();
     if (!found && id && dp_known_context_start(lookup_pc + 1))
-        return dp_rule_bare(DP_RULE_END);
+        return dp_rule_of_kind(DP_RULE_END);
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;

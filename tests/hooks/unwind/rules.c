@@ -92,9 +92,9 @@ static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
     if (ra != DP_REG_RA)
         return dp_rule_kind(rule) == DP_RULE_LIBUNWIND;
     if (signal && dp_rule_kind(rule) == DP_RULE_SP_EXACT) /* the mark changes only the caller's pc */
-        rule ^= dp_rule_bare(DP_RULE_SP ^ DP_RULE_SP_EXACT);
+        rule ^= dp_rule_of_kind(DP_RULE_SP ^ DP_RULE_SP_EXACT);
     else if (signal && dp_rule_kind(rule) == DP_RULE_FP_EXACT)
-        rule ^= dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
+        rule ^= dp_rule_of_kind(DP_RULE_FP ^ DP_RULE_FP_EXACT);
     else if (signal && (dp_rule_kind(rule) == DP_RULE_SP || dp_rule_kind(rule) == DP_RULE_FP))
         return false;
     if (dwarf_frame_register(frame, DP_REG_RA, mem, &ops, &n))
@@ -148,7 +148,7 @@ static void compare(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *ima
     Dwarf_Frame *frame = NULL;
     int their = dwarf_cfi_addrframe(theirs, pc, &frame);
     t->compared++;
-    *rule = dp_rule_bare(DP_RULE_NONE);
+    *rule = dp_rule_of_kind(DP_RULE_NONE);
     *start = pc;
     *end = pc + 1;
     if (their || err <= 0) {
