@@ -116,7 +116,7 @@ static int split_row(struct dp_rows *to, const struct cells *cells, const struct
 
 int dp_heap_age_read_lives(struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives)
 {
-    uint32_t n = dp_heap_lifetime_is_kept() ? dp_table_count(DP_KIND_HEAP) : 0;
+    uint32_t n = dp_heap_lifetime_is_mapped() ? dp_table_count(DP_KIND_HEAP) : 0;
     if (base && n > base->n) {
         if (!dp_vec_room(base, n - base->n))
             return -ENOMEM;

@@ -76,7 +76,7 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
     if (flags & DP_WRITE_RESIDENT) /* on failure these comments are left out */
         e->has_parts = !dp_resident_read(&e->resident) && dp_columns_have_last(DP_KIND_HEAP, &e->columns) &&
                        !dp_resident_divide(&e->resident, dp_report_stack_bytes(), &e->parts);
-    if (is_by_age(c) && dp_heap_lifetime_is_kept() &&
+    if (is_by_age(c) && dp_heap_lifetime_is_mapped() &&
         dp_columns_add_group(DP_KIND_HEAP, "freed_objects", DP_AGE_VALUES, &e->columns) && !e->default_type)
         e->default_type = "inuse_space";
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/heap/lifetime.c - eight counters for each heap record, beside those of the table, which stay as small as they
- * are. All atomics are relaxed: a reader may miss the newest events, and one event's numbers may be split between
- * two reports.
+ * host/heap/lifetime.c - eight counters for each heap record, in an array apart from the table of records, so that they
+ * cost no memory while they are off. All atomics are relaxed: a reader may miss the newest events, and the numbers of
+ * one event may be split between two reports.
  */
 #include "host/heap/lifetime.h"
 
@@ -51,7 +51,7 @@ void dp_heap_lifetime_tune(bool on)
     dp_store_relaxed(&sums.on, on && sums.n);
 }
 
-bool dp_heap_lifetime_is_kept(void)
+bool dp_heap_lifetime_is_mapped(void)
 {
     return sums.n != 0;
 }
