@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/cpu/proc.c - reads what /proc says about this process's threads and signals.
+ * host/cpu/proc.c - reads from /proc: this process's threads, their names and signal masks, and its queued signals.
  */
 #include "host/cpu/proc.h"
 
@@ -19,7 +19,7 @@
 
 enum { COMM_BYTES = 16, STATUS_BYTES = 4096, LISTING_BYTES = 4096 };
 
-/* Reads /proc/self/FILE or, with a thread, /proc/self/task/TID/FILE. The bytes read; 0: none. */
+/* Reads /proc/self/FILE or, if tid is not 0, /proc/self/task/TID/FILE. Returns the length of the text, 0 if none. */
 static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
 {
     char path[64];
@@ -56,7 +56,7 @@ uint64_t dp_cpu_proc_limit(void)
     return syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &limit) ? UINT64_MAX : limit.rlim_cur;
 }
 
-int32_t dp_cpu_proc_room(int32_t n_timers)
+int32_t dp_cpu_proc_timers_max(int32_t n_timers)
 {
     char status[STATUS_BYTES];
     const char *line = read_proc(0, "status", status, sizeof status) ? strstr(status, "\nSigQ:") : NULL;

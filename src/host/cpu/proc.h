@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* host/cpu/proc.h - what /proc says about this process's threads and signals. Async-signal-safe. */
+/* host/cpu/proc.h - reads this process's threads and signals from /proc. Async-signal-safe. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number at the beginning of a text, behind blanks; base at most 16. */
+/* Reads the number at the beginning of a text, after blanks; base at most 16. 0: there is none. */
 uint64_t dp_cpu_proc_number(const char *text, unsigned base);
 
 /*
- * A quarter of the signals that may be queued for this user beside those that others hold: the timers that the profiler
- * may have. n_timers: how many it has now.
+ * How many timers the profiler may have. Each timer holds one of the signals that may be queued for this user; the
+ * profiler uses at most a quarter of those that others do not hold. n_timers: how many it has now.
  */
-int32_t dp_cpu_proc_room(int32_t n_timers);
+int32_t dp_cpu_proc_timers_max(int32_t n_timers);
 
 /* How many signals may be queued (RLIMIT_SIGPENDING); UINT64_MAX: not known. */
 uint64_t dp_cpu_proc_limit(void);

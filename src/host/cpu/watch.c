@@ -246,7 +246,7 @@ static void begin(int64_t period_ns, int sig)
     if (dp_cpu_handler_init())
         dp_log(DP_LOG_ERROR, "cpu_rate: no memory for stacks (raise memory=); CPU time is counted without them");
     watch.limit = dp_cpu_proc_limit();
-    dp_store_relaxed(&dp_cpu_state.room, dp_cpu_proc_room(dp_load_relaxed(&dp_cpu_state.n_timers)));
+    dp_store_relaxed(&dp_cpu_state.room, dp_cpu_proc_timers_max(dp_load_relaxed(&dp_cpu_state.n_timers)));
     dp_store_relaxed(&dp_cpu_state.credited_ns, 0);
     watch.unseen_ns = 0;
     watch.idle_looks = 0;
@@ -344,7 +344,7 @@ static void follow_limit(void)
     watch.limit = limit;
     if (limit >= before)
         return;
-    int32_t most = dp_cpu_proc_room(dp_load_relaxed(&dp_cpu_state.n_timers));
+    int32_t most = dp_cpu_proc_timers_max(dp_load_relaxed(&dp_cpu_state.n_timers));
     for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS && dp_load_relaxed(&dp_cpu_state.n_timers) > most; slot++)
         if (dp_cpu_thread_tid(slot) > 0)
             dp_cpu_thread_disarm(slot);
