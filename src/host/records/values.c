@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/records/values.c - numbers the values in a runtime's stacks. When a stack is first written, each value is looked
- * up; then the stack is kept as numbers, 4 bytes per frame. Later it costs one load per frame, from an array that is
- * small enough for the cache.
+ * host/records/values.c - numbers the values in a runtime's stacks. The first profile with a stack looks up each of its
+ * values; then the stack is kept as numbers, 4 bytes per frame. Each later profile costs one load per frame, from an
+ * array that is small enough for the cache.
  *
- * 1. A value keeps its number as long as the table lives; the table is only dropped as a whole, and then built again.
- * 2. A value keeps its frame until the generation of objects changes, after an unload. A frame without an object is not
- *    kept: a library may be mapped there next time.
- * 3. Locations are valid for one profile; a list of the numbers that have one makes clearing them cheap.
+ * 1. A value keeps its number until everything is dropped.
+ * 2. A value keeps its frame until an object is unloaded, which changes the generation. A frame outside all objects is
+ *    not kept: a library may be mapped there before the next profile.
+ * 3. A location is valid for one profile. `resolved` lists the numbers that have one, so clearing them is cheap.
  */
 #include "host/records/values.h"
 
@@ -69,10 +69,10 @@ uint32_t dp_records_values_number(struct dp_records_values *v, uintptr_t value)
 
 int dp_records_values_resolve(struct dp_records_values *v, uint32_t number, uint32_t ref)
 {
-    uint32_t *met = dp_vec_push(&v->met);
-    if (!met)
+    uint32_t *resolved = dp_vec_push(&v->resolved);
+    if (!resolved)
         return -ENOMEM;
-    *met = number;
+    *resolved = number;
     v->refs.at[number] = ref;
     return 0;
 }
@@ -80,7 +80,7 @@ int dp_records_values_resolve(struct dp_records_values *v, uint32_t number, uint
 uint32_t dp_records_values_keep(struct dp_records_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
 {
     uint32_t *room = (v->stacks.n + n + 1) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n + 1) : NULL;
-    v->crowded |= !room;
+    v->is_full |= !room;
     if (!room)
         return 0;
     room[0] = (uint32_t)n;
@@ -92,15 +92,15 @@ uint32_t dp_records_values_keep(struct dp_records_values *v, const uint32_t *num
 
 bool dp_records_values_end(struct dp_records_values *v, size_t budget_bytes)
 {
-    for (size_t i = 0; i < v->met.n; i++)
-        v->refs.at[v->met.at[i]] = 0;
-    dp_vec_clear(&v->met);
+    for (size_t i = 0; i < v->resolved.n; i++)
+        v->refs.at[v->resolved.at[i]] = 0;
+    dp_vec_clear(&v->resolved);
     size_t n_bytes = v->n_slots * sizeof *v->slots + v->all.n * (sizeof *v->all.at + sizeof *v->refs.at);
-    bool drop = n_bytes > budget_bytes || (v->crowded && v->n_used * 2 < v->stacks.n);
+    bool drop = n_bytes > budget_bytes || (v->is_full && v->n_used * 2 < v->stacks.n);
     if (drop)
         dp_records_values_fini(v);
     v->n_used = 0;
-    v->crowded = false;
+    v->is_full = false;
     return drop;
 }
 
@@ -109,7 +109,7 @@ void dp_records_values_fini(struct dp_records_values *v)
     dp_mem_unmap(v->slots, v->n_slots * sizeof *v->slots);
     dp_vec_fini(&v->all);
     dp_vec_fini(&v->refs);
-    dp_vec_fini(&v->met);
+    dp_vec_fini(&v->resolved);
     dp_vec_fini(&v->stacks);
     *v = (struct dp_records_values){.generation = v->generation};
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/records/values.h - numbers the distinct values in a runtime's stacks from 0. From profile to profile it keeps
- * the frame of each value, and the stacks as lists of numbers; during a profile, also the location of each value.
+ * host/records/values.h - numbers the distinct addresses ("values") in a runtime's stacks from 0, so that each is
+ * looked up once. From profile to profile it keeps the frame of each value, and stacks as lists of numbers; during a
+ * profile, also the location of each value.
  */
 #pragma once
 
@@ -14,55 +15,55 @@
 struct dp_records_value {
     uintptr_t value;
     dp_frame_id frame;            /* 0: looked up in each profile */
-    struct dp_symbols_place line; /* if it is known, the location needs nothing else */
+    struct dp_symbols_place line; /* if it is known, the location is made from it alone */
 };
 
-/* Zero is an empty one. One writer at a time. */
+/* Zeroed is empty. One writer at a time. */
 struct dp_records_values {
     DP_VEC(struct dp_records_value) all; /* by number */
-    DP_VEC(uint32_t) refs;               /* by number: dp_encode_ref of its location; 0: not met in this profile */
-    DP_VEC(uint32_t) met;                /* numbers with a ref */
-    DP_VEC(uint32_t) stacks;             /* all stacks, each one as the count of its numbers and the numbers */
-    size_t n_used;                       /* kept stacks that this profile used */
-    bool crowded;                        /* there was no room for a stack */
-    uint32_t *slots;                     /* number + 1; 0: free; at most half are taken */
+    DP_VEC(uint32_t) refs;               /* by number: dp_encode_ref of its location; 0: none in this profile */
+    DP_VEC(uint32_t) resolved;           /* numbers with a ref */
+    DP_VEC(uint32_t) stacks;             /* the kept stacks: of each the count of its numbers, then the numbers */
+    size_t n_used;                       /* words of `stacks` that this profile used */
+    bool is_full;                        /* a stack could not be kept */
+    uint32_t *slots;                     /* hash table of values: number + 1; 0: free; at most half are in use */
     size_t n_slots;
-    uint32_t generation; /* generation of host/objects/frames.h when the frames were found */
-    uint64_t answers;    /* dp_symbols_answers of then */
+    uint32_t generation; /* of host/objects/frames.h, when the frames were found */
+    uint64_t answers;    /* dp_symbols_answers, when the lines were found */
 };
 
-/* Before a profile: drops frames and lines if an object was unloaded, or dp_symbols_answers is not as it was. */
+/* Before a profile: drops frames and lines if an object was unloaded or dp_symbols_answers has changed. */
 void dp_records_values_begin(struct dp_records_values *, uint64_t answers);
 
-/* The value's number; a new value gets one. NONE: no memory. */
+/* Returns the value's number; a new value gets the next one. DP_VALUES_NONE: no memory. */
 uint32_t dp_records_values_number(struct dp_records_values *, uintptr_t value);
 
-/* Sets the location of a number in this profile, not 0. -ENOMEM. */
+/* Sets the location of a number for this profile; ref is not 0. 0 or -ENOMEM. */
 int dp_records_values_resolve(struct dp_records_values *, uint32_t number, uint32_t ref);
 
-/* The locations of n numbers; 0 for numbers without one. Returns whether all have one. */
+/* Copies the locations of n numbers to refs, 0 for a number without one. Returns whether all have one. */
 static inline bool dp_records_values_refs(const struct dp_records_values *v, const uint32_t *numbers, size_t n,
                                           uint32_t *refs)
 {
     const uint32_t *by_number = v->refs.at;
-    uint32_t others = 0;
+    size_t n_missing = 0;
     for (size_t i = 0; i < n; i++) {
         refs[i] = by_number[numbers[i]];
-        others += refs[i] == 0;
+        n_missing += refs[i] == 0;
     }
-    return !others;
+    return n_missing == 0;
 }
 
 /*
- * Keeps a stack. Returns its handle for dp_records_values_stack; 0: not kept, because budget_bytes are used up or there
- * is no memory.
+ * Keeps a stack for later profiles. Returns its handle for the next two; 0: not kept, because it exceeds budget_bytes
+ * or there is no memory. stack: its numbers. use: the same, with their count in *n; the stack counts as used in this
+ * profile.
  */
 uint32_t dp_records_values_keep(struct dp_records_values *, const uint32_t *numbers, size_t n, size_t budget_bytes);
 static inline const uint32_t *dp_records_values_stack(const struct dp_records_values *v, uint32_t kept)
 {
     return v->stacks.at + (kept - 1);
 }
-/* The same for a profile, which counts it as used; *n: the count of its numbers. */
 static inline const uint32_t *dp_records_values_use(struct dp_records_values *v, uint32_t kept, size_t *n)
 {
     const uint32_t *numbers = dp_records_values_stack(v, kept);
@@ -72,8 +73,8 @@ static inline const uint32_t *dp_records_values_use(struct dp_records_values *v,
 }
 
 /*
- * After a profile: clears its locations. True: everything was dropped, kept stacks included, because the values take
- * more than budget_bytes, or because there was no room for a stack and most kept ones were not used.
+ * After a profile: clears its locations. Returns true if everything was dropped, kept stacks included: the values
+ * exceed budget_bytes, or a stack could not be kept while this profile used less than half of `stacks`.
  */
 bool dp_records_values_end(struct dp_records_values *, size_t budget_bytes);
 void dp_records_values_fini(struct dp_records_values *);

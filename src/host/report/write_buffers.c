@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/report/write_buffers.c - keeps one set of write buffers for the next write. New memory costs about a microsecond
- * per page, which is most of the cost of a small profile. Consumers mostly write one after the other; if two write at
- * the same time, each has a set, and one set is freed afterwards.
+ * host/report/write_buffers.c - keeps one set of write buffers for the next profile, because new memory costs about a
+ * microsecond per page, which is most of the cost of a small profile. If two threads write at the same time, each has a
+ * set; the set that was kept first is then freed.
  *
- * [BUFFERS] A get is an acquire and a put a release: the next writer sees all that the last one wrote. If another
- * thread was writing at a fork, its set is lost in the child, with its memory.
+ * [BUFFERS] get acquires and put releases: else a writer could see buffers without the last writer's stores. A set that
+ * another thread was using at a fork is lost in the child, with its memory.
  */
 #include "host/report/write_buffers.h"
 
@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-enum { SMALL_PROFILE_BYTES = 88 << 10 }; /* what a small profile writes to, in mappings of a few pages */
+enum { SMALL_PROFILE_BYTES = 88 << 10 }; /* the buffers of a small profile, which are mappings of a few pages each */
 
 static _Atomic(struct dp_report_write_buffers *) spare;
 
@@ -26,7 +26,7 @@ struct dp_report_write_buffers *dp_report_write_buffers_get(void)
     return dp_mem_map(sizeof *buffers);
 }
 
-static void put_away(struct dp_report_write_buffers *buffers)
+static void free_buffers(struct dp_report_write_buffers *buffers)
 {
     if (!buffers)
         return;
@@ -48,10 +48,10 @@ void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t
     if (!buffers)
         return;
     dp_vec_clear(&buffers->rows);
-    struct dp_report_write_buffers *other = buffers;
+    struct dp_report_write_buffers *surplus = buffers;
     if (bytes_of(buffers) <= keep_bytes)
-        other = dp_swap_acq_rel(&spare, buffers); /* [BUFFERS] */
-    put_away(other);
+        surplus = dp_swap_acq_rel(&spare, buffers); /* [BUFFERS] */
+    free_buffers(surplus);
 }
 
 int dp_report_write_buffers_prepare(struct dp_report_write_buffers *buffers, bool raw)
@@ -59,7 +59,7 @@ int dp_report_write_buffers_prepare(struct dp_report_write_buffers *buffers, boo
     struct dp_encode *encode = dp_report_write_buffers_open(buffers, raw, dp_gzip_write, NULL);
     if (!encode)
         return -ENOMEM;
-    dp_encode_string(encode, "x", 1); /* the sets of strings and functions */
+    dp_encode_string(encode, "x", 1); /* allocates the encoder's tables of strings and functions */
     dp_encode_function(encode, 1, 1, 1, 1);
     return dp_encode_error(encode) ? -ENOMEM : dp_locations_prepare(&buffers->locations);
 }

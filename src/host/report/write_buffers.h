@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/report/write_buffers.h - the buffers of a write: rows, locations, encoder, gzip stream. One set is kept between
- * writes, for the next consumer.
+ * host/report/write_buffers.h - the buffers that writing a profile needs: rows, locations, encoder, gzip stream. One
+ * set is kept for the next profile.
  */
 #pragma once
 
@@ -11,25 +11,25 @@
 struct dp_report_write_buffers {
     struct dp_rows rows; /* of the current write, then of the pending one */
     struct dp_locations locations;
-    struct dp_encode *encode; /* NULL until it is used, as gzip */
+    struct dp_encode *encode; /* NULL until the first open; gzip too */
     struct dp_gzip *gzip;
 };
 
-/* Returns the kept set, or a new one; without rows. NULL: no memory. */
+/* Returns the kept set, or a new one, without rows. NULL: no memory. */
 struct dp_report_write_buffers *dp_report_write_buffers_get(void);
 
 /*
- * Gets the memory that every profile needs, before rows take the rest. -ENOMEM. raw: as for open.
+ * Allocates the memory that every profile needs, before rows use the rest. 0 or -ENOMEM. raw: as for open.
  */
 int dp_report_write_buffers_prepare(struct dp_report_write_buffers *, bool raw);
 
 /*
- * The encoder at the beginning of a message that goes to fn, gzipped unless raw. NULL: no memory. close ends the
- * message and the gzip stream if err is 0, and returns err or its own error.
+ * open begins a profile that is written to fn, gzipped unless raw, and returns its encoder. NULL: no memory. close,
+ * with the error of encoding so far: if that is 0, ends the profile and the gzip stream. Returns err, or its own error.
  */
 struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *, bool raw, dp_pprof_write_fn fn,
                                                void *ctx);
 int dp_report_write_buffers_close(struct dp_report_write_buffers *, bool raw, int err);
 
-/* Keeps the set if none is kept and it has at most keep_bytes; else frees it. Takes NULL. */
+/* Keeps the set and frees the one that was kept. A set of more than keep_bytes is freed instead. Takes NULL. */
 void dp_report_write_buffers_put(struct dp_report_write_buffers *, size_t keep_bytes);

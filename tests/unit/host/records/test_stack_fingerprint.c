@@ -46,7 +46,7 @@ static void check(struct dp_records_stack_fingerprint (*way)(const uintptr_t *, 
 
 static void integers_tell_stacks_apart(void **state)
 {
-    check(by_integers);
+    check(hash_integers);
 }
 
 static void trailing_zeros_count(void **state)
@@ -62,20 +62,20 @@ static void trailing_zeros_count(void **state)
 #if defined(__x86_64__)
 static void polynomials_tell_stacks_apart(void **state)
 {
-    if (best_way() == BY_INTEGERS)
+    if (choose_method() == INTEGERS)
         skip();
-    check(by_polynomials);
+    check(hash_polynomials);
 }
 
 static void wide_polynomials_give_the_same(void **state)
 {
-    if (best_way() != BY_WIDE_POLYNOMIALS)
+    if (choose_method() != WIDE_POLYNOMIALS)
         skip();
-    check(by_wide_polynomials);
+    check(hash_wide_polynomials);
     for (size_t depth = 0; depth <= DEPTH_MAX; depth++) {
         fill(depth);
-        struct dp_records_stack_fingerprint narrow = by_polynomials(stack, depth),
-                                            wide = by_wide_polynomials(stack, depth);
+        struct dp_records_stack_fingerprint narrow = hash_polynomials(stack, depth),
+                                            wide = hash_wide_polynomials(stack, depth);
         assert_true(dp_records_stack_fingerprint_equal(&narrow, &wide));
     }
 }
