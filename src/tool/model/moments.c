@@ -17,7 +17,7 @@ bool dp_model_moments_is_state(const struct dp_model *m, size_t type)
     return dp_kind_type_is_level(dp_model_text(m, m->types.at[type].type));
 }
 
-size_t dp_model_moments_states(const struct dp_decode *d)
+size_t dp_model_moments_count_states(const struct dp_decode *d)
 {
     size_t n_states = 0, n_bytes;
     for (size_t i = 0; i < d->types.n; i++) {
@@ -93,7 +93,7 @@ static bool find_field(const struct dp_decode *d, struct reader *r, size_t *n_ty
             continue;
         bool is_known = get(r) == DP_MOMENTS_VERSION && get(r) == d->locations.n && d->location_ids.in_order;
         *n_types = get_below(r, DP_MOMENTS_TYPES_MAX);
-        return r->at && is_known && *n_types && *n_types == dp_model_moments_states(d);
+        return r->at && is_known && *n_types && *n_types == dp_model_moments_count_states(d);
     }
     return false;
 }

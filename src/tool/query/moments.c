@@ -135,7 +135,7 @@ static int read_path(struct dp_query *v, size_t i, struct reading *r)
     int status = dp_query_open(v, i, &own, &source), err = 0;
     r->one[i].is_read = true;
     if (!status)
-        v->moments.is_whole = !dp_model_moments_states(&source->decode);
+        v->moments.is_whole = !dp_model_moments_count_states(&source->decode);
     if (!status && !v->moments.is_whole)
         err = dp_model_moments_read(&source->decode, &inner);
     if (!status && !err && inner.at.n)
