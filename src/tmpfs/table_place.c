@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tmpfs/table_place.c - opens the directory of files of tables, and refuses what another user could have put there.
+/*
+ * tmpfs/table_place.c - opens the directory that holds files of tables, and refuses one that another user can write to.
  */
 #include "tmpfs/table_place.h"
 
@@ -108,7 +109,7 @@ int dp_tables_place_lock(int dir)
     int fd = openat(dir, DP_TABLES_SERVE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    for (int i = 0; i < 100; i++) { /* a process that asks has it for a moment */
+    for (int i = 0; i < 100; i++) { /* is_served, in other processes, locks the file for a moment */
         if (!flock(fd, LOCK_EX | LOCK_NB))
             return fd;
         usleep(1000);

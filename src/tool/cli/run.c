@@ -173,7 +173,7 @@ static int prepare_serving(struct dp_run_text *text, const struct dp_config *con
     int fd = dp_tables_place_open(own, true, &what);
     if (fd >= 0)
         close(fd);
-    snprintf(words, sizeof words, "tables=%.*s/" DP_TABLES_FAMILY "%d", PATH_MAX - 24, own, (int)getpid());
+    snprintf(words, sizeof words, "tables=%.*s/" DP_TABLES_RUN "%d", PATH_MAX - 24, own, (int)getpid());
     return dp_run_text_append(text, words);
 }
 

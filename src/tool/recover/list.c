@@ -173,7 +173,7 @@ int dp_recover_list(const char *directory, struct dp_recover_list *list, char *w
             delete_unfinished(fd, entry->d_name);
         else if (is_name(entry->d_name))
             err = add(list, fd, entry->d_name);
-        else if (!directory && !strncmp(entry->d_name, DP_TABLES_FAMILY, strlen(DP_TABLES_FAMILY)))
+        else if (!directory && !strncmp(entry->d_name, DP_TABLES_RUN, strlen(DP_TABLES_RUN)))
             err = add_family(list, fd, entry->d_name);
     if (dir)
         closedir(dir);
