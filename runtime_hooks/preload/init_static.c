@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * init_static.c - the constructor of the hooks in a static program, instead of init.c.
+ * init_static.c - the constructor of the hooks in a static program, in place of init.c. It finds the address ranges of
+ * the program and of libc (dp_libc, dp_loader), because no thread is started in a hook that libc called (dp_edge).
  *
- * There libc is part of the program. Only the order of linking separates its code from the program's: cold code of all
- * files, startup code (main may be there, but no libc code), _start, the program, these hooks, libraries named after
- * them, libc. If the order is different, all code counts as libc's, and no thread is started from a hook (dp_edge).
+ * In a static program both are one file, in the order of linking: cold code of all files, startup code (maybe with
+ * main, without libc code), _start, the program, these hooks, libraries named after them, libc. So only code between
+ * _start or main and the hooks counts as the program's. If the addresses are in another order, none does.
  */
 #include "hook.h"
 
@@ -16,7 +17,7 @@ struct deltaprof_gate dp_hooks_gate;
 extern void _start(void);
 extern int main(int, char **);
 
-/* Before the program's own constructors, one of which may start the profiler. */
+/* Runs before the constructors of the program, which may start the profiler. */
 __attribute__((constructor(101))) static void init(void)
 {
     uintptr_t start = (uintptr_t)_start, first = (uintptr_t)main, hooks = (uintptr_t)malloc;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/hash.h - hashes of 64-bit words and byte strings. A hash only selects a place in a table; entries are always
- * compared.
+ * base/hash.h - hashes of 64-bit words and byte strings, for hash tables, ids and cheap random numbers. Not for
+ * cryptography.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A bijective finaliser: every input bit affects every output bit. */
+/* Mixes the bits of a word: every input bit affects every output bit. Different words give different results. */
 static inline uint64_t dp_hash_mix(uint64_t x)
 {
     x ^= x >> 32;
@@ -18,9 +18,9 @@ static inline uint64_t dp_hash_mix(uint64_t x)
     return x ^ (x >> 28);
 }
 
-/* Hashes n bytes at p, with a seed; equal bytes give equal hashes within one process. */
+/* Hashes n bytes at p. Equal bytes give the same hash with the same seed, on processors of one byte order. */
 uint64_t dp_hash_bytes(const void *p, size_t n_bytes, uint64_t seed);
 
-/* CRC-32 as in gzip (RFC 1952, section 8): of bytes that follow others whose CRC is `crc`; 0: none. Four bits at a
- * time. */
+/* The CRC-32 of gzip (RFC 1952, section 8). crc: that of the bytes before these; 0 if there are none. Uses a table of
+ * 16 words. */
 uint32_t dp_hash_crc32(uint32_t crc, const void *bytes, size_t n_bytes);
