@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules that hold for every verb: each option has an effect or is refused, what cannot be read is named, and text that cannot be
+"""Rules for all verbs: each option has an effect or is refused; an error names the input that cannot be read; output that cannot be
 written is an error.
 
     test_verbs.py DELTAPROF CORPUS
@@ -26,7 +26,7 @@ EVENTS = [*HEAP[:2], ('contentions', 'count'), ('delay', 'nanoseconds')]
 
 class Verbs(Case):
     def directory(self):
-        """Two processes with eight ticks of heap and two of block profiles; every option of the verbs matters for them."""
+        """A directory with heap, block and lock-chain profiles of two processes, eight of each; every option changes what a verb prints of it."""
         for pid, start in (7, 0), (8, 5):
             for i in range(1, 9):
                 wave = 4000 if i == 5 else 0
@@ -59,11 +59,11 @@ class Verbs(Case):
             self.assertTrue(plain[1], (verb, plain))
             for option in options:
                 if option[0] in ('--at', '--inherited') and rest[-1] == new:
-                    continue  # the one file of each side is that of any time, and of one process
+                    continue  # with one file on each side there is no time and no process to choose
                 if option[0] == '--type' and verb == 'check':
                     option = ['--type', 'alloc_space']
                 if option[0] == '--kind' and rest[-1] == new:
-                    continue  # of files that are named, there is one kind
+                    continue  # files named one by one are all of one kind
                 with self.subTest(verb=verb, rest=rest, option=option):
                     self.assertNotEqual(self.outcome(verb, *rest[:-1], *option, rest[-1])[:2], plain[:2])
         for option in ['--inherited'], ['--kind', 'block'], ['--limit', '100']:
@@ -75,7 +75,7 @@ class Verbs(Case):
             self.run_it('top', '--columns', wanted, d, status=2)
             self.assertEqual(self.error, f'deltaprof top: --columns {wanted}: a name is empty\n')
 
-    def test_inherited_memory_counts_where_it_is_asked_for(self):
+    def test_inherited_memory_counts_only_with_the_option(self):
         d = self.directory()
         for verb in 'growth', 'leaks':
             text = [self.run_it(verb, '--json', '-n0', *option, d).decode() for option in ([], ['--inherited'])]
@@ -84,7 +84,7 @@ class Verbs(Case):
             self.assertEqual(totals[1] - totals[0], 2 * (50 * 8 - (50 if verb == 'growth' else 0)))
         self.assertEqual([r['name'] for r in json.loads(self.run_it('growth', '--json', '--label', 'fork=inherited', d))['rows']], ['inherit'])
 
-    def test_text_that_cannot_be_written_is_an_error(self):
+    def test_output_that_cannot_be_written_is_an_error(self):
         d = self.directory()
         files = [f'{d}/server.7.000{i}.heap.pb.gz' for i in (1, 8)]
         commands = [['--help'], ['--version'], ['help'], *(['help', verb] for verb in VERBS), *([verb, '--help'] for verb in VERBS),
@@ -108,7 +108,7 @@ class Verbs(Case):
         for name in 'location-unknown', 'values-too-few', 'gzip-truncated', 'wire-type-location':
             yield os.path.join(CORPUS, name)
 
-    def test_what_cannot_be_read_is_named_in_one_line(self):
+    def test_input_that_cannot_be_read_is_named_in_one_line(self):
         good = self.file('good', [(['f'], [1, 1, 1, 1])])
         for bad in list(self.bad_inputs()):
             for arguments in (['top', bad], ['tree', bad], ['waits', bad], ['growth', bad, good], ['growth', bad], ['leaks', bad],
@@ -116,7 +116,7 @@ class Verbs(Case):
                               ['timeline', bad, '-o', self.dir.name + '/out.pftrace'], ['convert', bad, '-o', self.dir.name + '/out.otlp'],
                               ['merge', bad, '-o', self.dir.name + '/out'], ['diff', bad, good, '-o', self.dir.name + '/out']):
                 if bad.endswith('/text') and arguments[0] == 'convert':
-                    continue  # stacks of one line each are text
+                    continue  # convert reads text, as one stack per line
                 with self.subTest(arguments):
                     status, out, error = self.outcome(*arguments)
                     self.assertEqual((status, out), (2 if arguments[0] == 'check' or (arguments[0] == 'diff' and bad.endswith('/empty')) else 1, b''))
@@ -124,7 +124,7 @@ class Verbs(Case):
                     self.assertIn(bad, error.decode())
                     self.assertFalse([name for name in os.listdir(self.dir.name) if name.startswith('out')])
 
-    def test_broken_files_among_others_are_left_out_of_what_is_written(self):
+    def test_broken_files_are_left_out_of_the_output_and_named(self):
         def row(values, **labels):
             return [(['f', 'main'], values, labels)]
         for i in (1, 3):
@@ -146,7 +146,7 @@ class Verbs(Case):
                 self.assertEqual(status, 1, lines)
                 named = [path for path in bad if any(path in line for line in lines)]
                 wanted = {path for path in bad if path.split('.')[-3] in kinds.split()}
-                if arguments[0] != 'rss':  # which reads the newest file of each process that it can
+                if arguments[0] != 'rss':  # it reads only the newest file of each process that is not broken
                     self.assertLessEqual(wanted, set(named))
                 self.assertTrue(any(line.endswith('left out, see above') for line in lines), lines)
                 if '-o' in arguments:
@@ -158,7 +158,7 @@ class Verbs(Case):
         self.assertIn('20B', re.search(r'Showing.*', self.run_it('top', '--type', 'alloc_space', out).decode())[0])
 
     def completed(self, *words):
-        """What bash offers for the last of the words."""
+        """The words that bash offers as completions of the last word."""
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../src/man/completion.sh')
         path = self.file('completion', subprocess.run(['sh', script, DELTAPROF, 'bash'], capture_output=True, timeout=60, check=True).stdout)
         done = subprocess.run(['bash', '-c', 'compopt() { :; }; . "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _deltaprof; printf "%s\\n" "${COMPREPLY[@]}"',
@@ -173,7 +173,7 @@ class Verbs(Case):
         self.assertEqual(self.completed('check', '--max'), {'--max', '--max-growth'})
         self.assertEqual(self.completed('run', '-o', 'heap_'), {'heap_rate='})
         self.assertEqual(self.completed('top', 'comp'), {'completion'})
-        for verb in VERBS:  # each option that is offered is one: it is not what the error names
+        for verb in VERBS:  # the verb knows each option that is offered
             for option in self.completed(verb, '-') - {'--help'}:
                 error = self.outcome(verb, option)[2].decode()
                 self.assertNotRegex(error, option + ' is no(t an)? option', (verb, option))
@@ -188,7 +188,7 @@ class Verbs(Case):
                              json.loads(self.run_it('top', '--json', '--type', 'alloc_space', d))['total'])
 
     @unittest.skipUnless(shutil.which('strace'), 'strace is not installed')
-    def test_work_of_more_than_a_second_says_how_far_it_is(self):
+    def test_a_verb_that_runs_longer_than_a_second_prints_its_progress(self):
         paths = [self.file(f'a.1.{i:04}.heap.pb.gz', [(['f'], [1, 1, 1, 1])]) for i in (1, 2)]
         slow = ['strace', '-o', '/dev/null', '-P', paths[0], '-e', 'inject=openat:delay_enter=1300000']
         for command, says in ([], False), (slow, True):
@@ -207,7 +207,7 @@ class Verbs(Case):
             self.assertEqual(self.run_it(*verb, bad, '-', data=profile([(['f'], [1, 1, 1, 1])]), status=1), b'')
             self.assertEqual(len(self.error.splitlines()), 1)
 
-    def test_waits_of_a_directory_without_lock_profiles_says_so(self):
+    def test_waits_says_that_a_directory_has_no_lock_profiles(self):
         self.file('d/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
         self.run_it('waits', self.dir.name + '/d', status=1)
         self.assertEqual(self.error, f'deltaprof waits: {self.dir.name}/d: no chain profile; there are: heap (deltaprof run writes some when threads wait for locks)\n')
