@@ -86,7 +86,7 @@ static void make_file(void)
     fd = memfd_create("tables", MFD_CLOEXEC);
     for (int id = 0; id < DP_ARRAYS; id++) {
         dp_store_relaxed(&header.arrays[id].committed, count_used(id));
-        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)id)->backed,
+        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)id)->committed,
                          dp_shared_array((enum dp_tables_array)id)->most);
     }
 }

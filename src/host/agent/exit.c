@@ -174,7 +174,7 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     else if (dp_agent_tick_is_delivered())
-        dp_shared_file_done(true, true);
+        dp_shared_file_set_done(true, true);
     talk();
     if (!ordinary)
         dp_log_bypass(false);

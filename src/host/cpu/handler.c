@@ -138,7 +138,7 @@ static bool record(dp_cpu_slot slot, const struct dp_stack *stack, uintptr_t pc,
     dp_record_id id = record_of(labels, stack);
     int64_t clock_ns = dp_cpu_own_clock_ns(), ns = dp_cpu_thread_credit(slot, clock_ns);
     dp_record_count(DP_KIND_CPU, id, n, ns);
-    dp_shared_file_runs(dp_clock_coarse_ns());
+    dp_shared_file_set_sampled(dp_clock_coarse_ns());
     dp_events_add(DP_KIND_CPU, id, n, ns, 0, 0);
     const struct dp_frame *leaf = dp_frame_get(stack->frames[0]);
     if (pc && stack->frames[0] >= DP_FRAME_FIRST_REAL && leaf->type == DP_FRAME_CODE && pc >= leaf->pc &&

@@ -37,7 +37,7 @@ void dp_heap_inherited_begin(void)
 {
     uint32_t n = dp_table_count(DP_KIND_HEAP), n_before = own_freed.n;
     own_freed.n = 0;
-    if (!own_freed.at || !dp_shared_reach(dp_shared_array(DP_ARRAY_FREED), n))
+    if (!own_freed.at || !dp_shared_commit(dp_shared_array(DP_ARRAY_FREED), n))
         return;
     if (!dp_shared_file_is_mapped())
         memset(own_freed.at, 0, n_before * sizeof *own_freed.at);

@@ -96,7 +96,7 @@ static void publish(uint32_t index, uint32_t number)
 {
     struct dp_shared_array *array = dp_shared_array(DP_ARRAY_CLASSES);
     uint32_t at = array->at ? dp_add_relaxed(&n_published, 1) : N_CLASSES;
-    if (at < N_CLASSES && dp_shared_reach(array, at + 1))
+    if (at < N_CLASSES && dp_shared_commit(array, at + 1))
         ((struct published *)(void *)array->at)[at] = (struct published){index, number};
 }
 

@@ -115,7 +115,7 @@ static dp_frame_id search(const struct index *in, uint64_t at, uint32_t n_slots,
                 return 0;
             if (!*mine) {
                 *mine = dp_id_next(&next_id, capacity);
-                if (!*mine || !dp_shared_reach(shared, *mine + 1))
+                if (!*mine || !dp_shared_commit(shared, *mine + 1))
                     return 0;
                 if (frame->type == DP_FRAME_NAMED)
                     dp_function_publish((uint32_t)(frame->pc >> 32));
@@ -183,7 +183,7 @@ dp_frame_id dp_frame_intern_named(uint64_t value)
 
 uint32_t dp_frames_count(void)
 {
-    uint32_t n = dp_load_acquire(&next_id), most = shared ? dp_load_relaxed(&shared->backed) : capacity;
+    uint32_t n = dp_load_acquire(&next_id), most = shared ? dp_load_relaxed(&shared->committed) : capacity;
     return n < most ? n : most;
 }
 

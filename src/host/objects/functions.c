@@ -134,7 +134,7 @@ void dp_function_publish(uint32_t id)
         return;
     const struct row *row = (const struct row *)(rows + (size_t)id * UNIT);
     size_t n_bytes = sizeof *row + row->n_name + row->n_file + 2u;
-    if (dp_shared_reach(shared, id + (uint32_t)((n_bytes + UNIT - 1) / UNIT)))
+    if (dp_shared_commit(shared, id + (uint32_t)((n_bytes + UNIT - 1) / UNIT)))
         memcpy(shared->at + (size_t)id * UNIT, row, n_bytes);
 }
 

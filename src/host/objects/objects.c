@@ -76,7 +76,7 @@ static uint32_t keep_name(const char *name)
             return dp_load_acquire(&objects[id].name);
     uint32_t at = dp_add_relaxed(&names_used, (uint32_t)n + 1);
     if (at + n + 1 > names_bytes || at + n + 1 < at ||
-        !dp_shared_reach(dp_shared_array(DP_ARRAY_NAMES), at + (uint32_t)n + 1)) {
+        !dp_shared_commit(dp_shared_array(DP_ARRAY_NAMES), at + (uint32_t)n + 1)) {
         dp_sub_relaxed(&names_used, (uint32_t)n + 1);
         return NO_NAME;
     }
@@ -176,7 +176,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
         if (!id) {
             if (!mine) {
                 mine = dp_id_next(&next_id, capacity);
-                if (!mine || !dp_shared_reach(dp_shared_array(DP_ARRAY_OBJECTS), mine + 1))
+                if (!mine || !dp_shared_commit(dp_shared_array(DP_ARRAY_OBJECTS), mine + 1))
                     return 0;
                 dp_store_relaxed(&seen.name, share_name(&seen, keep_name(found->name)));
                 memcpy(&objects[mine], &seen, offsetof(struct dp_object, ready));
@@ -260,7 +260,7 @@ bool dp_object_retire_if_gone(dp_object_id id)
 
 uint32_t dp_objects_count(void)
 {
-    uint32_t n = dp_load_acquire(&next_id), most = dp_load_relaxed(&dp_shared_array(DP_ARRAY_OBJECTS)->backed);
+    uint32_t n = dp_load_acquire(&next_id), most = dp_load_relaxed(&dp_shared_array(DP_ARRAY_OBJECTS)->committed);
     return n < most ? n : most;
 }
 

@@ -28,7 +28,7 @@ void dp_consumer_baseline_keep(const struct dp_consumer *c, uint32_t seq)
     uint32_t n = (uint32_t)(c->base.n < array->most ? c->base.n : array->most);
     column->seq = 0;
     dp_fence_release();
-    if (!dp_shared_reach(array, n))
+    if (!dp_shared_commit(array, n))
         return;
     memcpy(to, c->base.at, n * sizeof *to);
     const struct dp_rows *rows = &c->buffers->rows;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/shared/shared.c - keeps the list of the shared arrays, and gives their entries memory.
+ * host/shared/shared.c - the list of shared arrays; commits memory for their entries.
  *
- * In private memory every entry can be written from the start. In a file a page without memory is a hole, and a write
- * to a hole of a full tmpfs kills the process (SIGBUS). So the kernel is asked for the pages of a step before one of
- * its entries is handed out; if it refuses, the table counts as full.
+ * In private memory every entry can be written from the start. In a file, a page without memory is a hole, and a write
+ * to a hole of a full tmpfs kills the process (SIGBUS). So the kernel is asked for the pages of an entry before the
+ * entry is used: for as many as the array has, from STEP_LEAST to STEP_MOST bytes. If the kernel refuses, the array
+ * counts as full.
  */
 #include "host/shared/shared.h"
 
@@ -19,12 +20,12 @@
 #define STEP_MOST  ((size_t)16 * DP_PAGE_LEAST)
 
 struct dp_shared_own dp_shared_own;
-bool (*_Atomic dp_shared_opens)(bool waits);
+bool (*_Atomic dp_shared_gate_opener)(bool waits);
 
-bool dp_shared_open_slow(bool waits)
+bool dp_shared_open_gate(bool waits)
 {
-    bool (*opens)(bool) = dp_load_relaxed(&dp_shared_opens);
-    return !opens || opens(waits);
+    bool (*opener)(bool) = dp_load_relaxed(&dp_shared_gate_opener);
+    return !opener || opener(waits);
 }
 
 static struct dp_shared_array arrays[DP_ARRAYS];
@@ -48,7 +49,7 @@ int dp_shared_array_init(enum dp_tables_array id, size_t each_bytes, size_t n, s
     array->stride_bytes = stride;
     array->most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
     array->n_parts = n_parts;
-    dp_store_relaxed(&array->backed, array->most);
+    dp_store_relaxed(&array->committed, array->most);
     return 0;
 }
 
@@ -64,12 +65,12 @@ static bool populate(char *at, size_t n_bytes)
     return !err;
 }
 
-bool dp_shared_reach_slow(struct dp_shared_array *array, uint32_t n)
+bool dp_shared_commit_slow(struct dp_shared_array *array, uint32_t n)
 {
-    uint32_t backed = dp_load_relaxed(&array->backed);
+    uint32_t before = dp_load_relaxed(&array->committed);
     if (n > array->most || !dp_shared_file_is_mapped() || dp_process_has_seccomp() || dp_process_is_filtered())
         return false;
-    size_t now = (size_t)backed * array->each_bytes, step = now < STEP_LEAST ? STEP_LEAST : now;
+    size_t now = (size_t)before * array->each_bytes, step = now < STEP_LEAST ? STEP_LEAST : now;
     size_t want = dp_page_ceil((size_t)n * array->each_bytes),
            to = dp_page_ceil(now + (step < STEP_MOST ? step : STEP_MOST));
     to = to < want ? want : to;
@@ -77,9 +78,9 @@ bool dp_shared_reach_slow(struct dp_shared_array *array, uint32_t n)
     for (unsigned part = 0; part < array->n_parts; part++)
         if (!populate(array->at + part * array->stride_bytes + now, to - now))
             return false;
-    uint32_t reached = to / array->each_bytes < array->most ? (uint32_t)(to / array->each_bytes) : array->most;
-    while (backed < reached && !dp_cas_relaxed(&array->backed, &backed, reached)) {
+    uint32_t n_committed = to / array->each_bytes < array->most ? (uint32_t)(to / array->each_bytes) : array->most;
+    while (before < n_committed && !dp_cas_relaxed(&array->committed, &before, n_committed)) {
     }
-    dp_shared_file_committed((enum dp_tables_array)(array - arrays), reached);
+    dp_shared_file_commit((enum dp_tables_array)(array - arrays), n_committed);
     return true;
 }

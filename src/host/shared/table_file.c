@@ -2,15 +2,18 @@
 /*
  * host/shared/table_file.c - makes the file of the shared arrays, by plain system calls.
  *
- * Only in a tmpfs: a file on a disk would be written back, and an OOM kill would wait for that. Only in a directory of
- * this user that no other user can enter, opened without following a link. The file is locked (flock) before it gets
- * its name, and the descriptor is closed at once: the lock lives as long as the mapping, so it ends with the process. A
- * limit of file sizes would kill the process (SIGXFSZ) when the file is made longer, so it is looked at first. The used
- * entries are written with write(2), which reports a full file system; from then on the kernel is asked for pages
- * before they are used (shared.c).
+ * The directory must lie in a tmpfs: a file on a disk would be written back, and an OOM kill would wait for that. No
+ * other user may enter the directory (table_place.h). The file is locked (flock) before it gets its name, and the
+ * descriptor is closed at once: the lock lives as long as the mapping, so it ends with the process. RLIMIT_FSIZE is
+ * checked first, because making the file longer than it would kill the process (SIGXFSZ). The entries in use are
+ * written with pwrite(2), which returns an error if the file system is full. Later the kernel is asked for pages before
+ * they are used (shared.c).
  *
- * A forked child copies its parent's entries. Those below its own counts do not change any more. The counters of the
- * heap are those at the fork, which the parent kept for it.
+ * A forked child copies its parent's entries up to its own counts; these entries do not change any more. Its heap
+ * counters are those at the fork, which the caller passes in (struct dp_shared_content).
+ *
+ * [TOLD] dp_shared_file_failure passes the reason of a failure on once. `what` is stored with release after `err` and
+ * swapped with acquire; else a log line could have an older errno.
  */
 #include "host/shared/table_file.h"
 
@@ -32,14 +35,14 @@
 #include <unistd.h>
 
 static struct {
-    struct dp_tables_file *header; /* at the begin of the range */
-    char *end;
+    struct dp_tables_file *header; /* at the beginning of the range */
+    char *end;                     /* of the range */
     bool wanted, mapped;
     bool own; /* this process made the file that is mapped */
     char directory[DP_CONFIG_TEXT];
     char name[DP_TABLE_NAME_MAX];
-    const char *_Atomic what; /* could not be done; NULL: nothing failed, or it was logged. [TOLD] */
-    _Atomic int err;          /* relaxed: what is stored after it with release, and taken with acquire */
+    const char *_Atomic what; /* the step that failed; NULL: none, or it was passed on. [TOLD] */
+    _Atomic int err;          /* its negative errno */
 } file;
 
 bool dp_shared_file_is_wanted(void)
@@ -57,11 +60,11 @@ struct dp_tables_file *dp_shared_file_header(void)
     return file.header;
 }
 
-void dp_shared_file_committed(enum dp_tables_array id, uint32_t n)
+void dp_shared_file_commit(enum dp_tables_array id, uint32_t n)
 {
     _Atomic uint32_t *committed = &file.header->arrays[id].committed;
-    uint32_t seen = dp_load_relaxed(committed);
-    while (seen < n && !dp_cas_relaxed(committed, &seen, n)) {
+    uint32_t before = dp_load_relaxed(committed);
+    while (before < n && !dp_cas_relaxed(committed, &before, n)) {
     }
 }
 
@@ -75,7 +78,7 @@ static void copy_text(char *to, size_t n_bytes, const char *from)
     to[n] = '\0';
 }
 
-/* False: the arrays are not one range. */
+/* Fills the header's list of arrays. False: the arrays are not one range of addresses. */
 static bool describe_arrays(void)
 {
     struct dp_tables_file *h = file.header;
@@ -145,8 +148,11 @@ int dp_shared_file_init(const struct dp_config *conf)
 
 /* ---- making the file -------------------------------------------------------------------------------------------- */
 
-/* The libc functions are cancellation points, and a program may interpose them. */
-static int result(long got)
+/*
+ * A system call's result, or its negative errno. libc's functions are not called: they are cancellation points, and a
+ * program may interpose them.
+ */
+static int result_of(long got)
 {
     return got < 0 ? -errno : (int)got;
 }
@@ -173,35 +179,36 @@ static int write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
     return 0;
 }
 
-/* The number of entries of an array that a new file gets from the present one. */
-static uint32_t n_copied(const struct dp_shared_array *array)
+/* The number of entries that a new file gets from an array. */
+static uint32_t count_copied(const struct dp_shared_array *array)
 {
     if (array->is_fresh)
         return 0;
-    uint32_t backed = dp_load_relaxed(&array->backed);
-    uint32_t n = array->used ? dp_load_relaxed(array->used) : file.mapped ? backed : 0;
-    return n < backed ? n : backed;
+    uint32_t committed = dp_load_relaxed(&array->committed);
+    uint32_t n = array->used ? dp_load_relaxed(array->used) : file.mapped ? committed : 0;
+    return n < committed ? n : committed;
 }
 
-/* Writes n entries, and says how many have memory then: those of whole pages. */
-static int write_array(int fd, enum dp_tables_array id, const void *at, uint32_t n, uint32_t backed[DP_ARRAYS])
+/* Writes n entries. Sets how many have memory then: all in the pages that were written. */
+static int write_array(int fd, enum dp_tables_array id, const void *at, uint32_t n, uint32_t committed[DP_ARRAYS])
 {
     const struct dp_shared_array *array = dp_shared_array(id);
     size_t n_bytes = n * array->each_bytes;
     int err = n ? write_at(fd, at, n_bytes, (uint64_t)(array->at - (char *)file.header)) : 0;
     size_t whole = dp_page_ceil(n_bytes) / array->each_bytes;
-    backed[id] = whole < array->most ? (uint32_t)whole : array->most;
+    committed[id] = whole < array->most ? (uint32_t)whole : array->most;
     return err;
 }
 
-static int write_arrays(int fd, const struct dp_shared_content *contents, size_t n_contents, uint32_t backed[DP_ARRAYS])
+static int write_arrays(int fd, const struct dp_shared_content *contents, size_t n_contents,
+                        uint32_t committed[DP_ARRAYS])
 {
     static const char zeros[64];
     for (int i = 0; i < DP_ARRAYS; i++) {
         enum dp_tables_array id = (enum dp_tables_array)i;
         const struct dp_shared_array *array = dp_shared_array(id);
         const void *at = array->at;
-        uint32_t n = at ? n_copied(array) : 0;
+        uint32_t n = at ? count_copied(array) : 0;
         for (size_t k = 0; k < n_contents; k++)
             if (contents[k].id == id) {
                 at = contents[k].at;
@@ -211,17 +218,17 @@ static int write_arrays(int fd, const struct dp_shared_content *contents, size_t
             at = zeros;
             n = 1;
         }
-        int err = at ? write_array(fd, id, at, n, backed) : 0;
+        int err = at ? write_array(fd, id, at, n, committed) : 0;
         if (err)
             return err;
     }
     return 0;
 }
 
-static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
+static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
 {
     struct dp_tables_file *h = file.header;
-    static DP_LARGE _Alignas(8) char page[DP_TABLE_FILE_HEADER]; /* an event may come on a small stack */
+    static DP_LARGE _Alignas(8) char page[DP_TABLE_FILE_HEADER]; /* static: the stack may be small */
     struct dp_tables_file *to = (struct dp_tables_file *)(void *)page;
     memset(page, 0, sizeof page);
     memcpy(page, h, sizeof *h);
@@ -240,7 +247,7 @@ static int write_header(int fd, uint32_t epoch, const uint32_t backed[DP_ARRAYS]
     if (!to->exe[0])
         (void)!syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", to->exe, sizeof to->exe - 1);
     for (int i = 0; i < DP_ARRAYS; i++)
-        dp_store_relaxed(&to->arrays[i].committed, backed[i]);
+        dp_store_relaxed(&to->arrays[i].committed, committed[i]);
     return write_at(fd, page, sizeof page, 0);
 }
 
@@ -272,8 +279,8 @@ static void make_name(char *name, uint32_t epoch, int64_t mono_ns)
     append_number(end, dp_hash_mix(seed) >> 32 | 1u << 31, 16);
 }
 
-/* Maps private memory with the same content over the range: for a child whose parent has a file. */
-static bool make_private(const struct dp_shared_content *contents, size_t n_contents)
+/* Replaces the parent's file in a child by private memory with the same content. */
+static bool map_private(const struct dp_shared_content *contents, size_t n_contents)
 {
     char *from = (char *)file.header;
     size_t n_bytes = (size_t)(file.end - from);
@@ -285,7 +292,7 @@ static bool make_private(const struct dp_shared_content *contents, size_t n_cont
     for (int i = 0; i < DP_ARRAYS; i++) {
         const struct dp_shared_array *array = dp_shared_array((enum dp_tables_array)i);
         if (array->at)
-            memcpy(to + (array->at - from), array->at, n_copied(array) * array->each_bytes);
+            memcpy(to + (array->at - from), array->at, count_copied(array) * array->each_bytes);
     }
     for (size_t k = 0; k < n_contents; k++) {
         const struct dp_shared_array *array = dp_shared_array(contents[k].id);
@@ -296,7 +303,7 @@ static bool make_private(const struct dp_shared_content *contents, size_t n_cont
         return false;
     }
     for (int i = 0; i < DP_ARRAYS; i++)
-        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->backed,
+        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->committed,
                          dp_shared_array((enum dp_tables_array)i)->most);
     return true;
 }
@@ -304,12 +311,12 @@ static bool make_private(const struct dp_shared_content *contents, size_t n_cont
 static int map_file(int fd)
 {
     size_t n_bytes = (size_t)(file.end - (char *)file.header);
-    /* The offset lies on the stack: of an int, half of it would be what was there before. */
+    /* 0L and (long)fd: syscall reads each argument as a long, and of an int on the stack half is not defined. */
     long got = syscall(SYS_mmap, file.header, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (long)fd, 0L);
     return got == -1 ? -errno : 0;
 }
 
-/* Whether files may grow, and this kernel can be asked for pages beforehand. */
+/* 0 if a file may be made: no filter, no limit of its size, and a kernel that has MADV_POPULATE_WRITE. */
 static int check_kernel(void)
 {
     struct rlimit limit;
@@ -318,15 +325,16 @@ static int check_kernel(void)
         return -EPERM;
     if (!syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) && limit.rlim_cur < n_bytes)
         return -EFBIG;
-    if (file.mapped) /* the parent has asked */
+    if (file.mapped) /* the kernel has it: the parent made a file */
         return 0;
     return madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ? -errno : 0;
 }
 
-static int make(int dir, uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents, const char **what)
+static int make_file(int dir, uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents,
+                     const char **what)
 {
     char temporary[DP_TABLE_NAME_MAX + sizeof DP_TABLE_FILE_NEW];
-    uint32_t backed[DP_ARRAYS] = {0};
+    uint32_t committed[DP_ARRAYS] = {0};
     int64_t wall_ns, mono_ns;
     dp_clock_moment(&mono_ns, &wall_ns);
     make_name(file.name, epoch, mono_ns);
@@ -334,48 +342,48 @@ static int make(int dir, uint32_t epoch, const struct dp_shared_content *content
     memcpy(temporary, file.name, n_name);
     memcpy(temporary + n_name, DP_TABLE_FILE_NEW, sizeof DP_TABLE_FILE_NEW);
     *what = "make a file";
-    int fd = result(syscall(SYS_openat, dir, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    int fd = result_of(syscall(SYS_openat, dir, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd < 0)
         return fd;
-    int err = result(syscall(SYS_flock, fd, LOCK_EX | LOCK_NB));
+    int err = result_of(syscall(SYS_flock, fd, LOCK_EX | LOCK_NB));
     if (!err)
-        err = result(syscall(SYS_ftruncate, fd, (long)(file.end - (char *)file.header)));
+        err = result_of(syscall(SYS_ftruncate, fd, (long)(file.end - (char *)file.header)));
     if (!err)
-        err = write_arrays(fd, contents, n_contents, backed);
+        err = write_arrays(fd, contents, n_contents, committed);
     if (!err)
-        err = write_header(fd, epoch, backed, wall_ns, mono_ns);
+        err = write_header(fd, epoch, committed, wall_ns, mono_ns);
     if (!err)
-        err = result(syscall(SYS_renameat, dir, temporary, dir, file.name));
+        err = result_of(syscall(SYS_renameat, dir, temporary, dir, file.name));
     if (!err && (err = map_file(fd)))
         syscall(SYS_unlinkat, dir, file.name, 0);
     else if (err)
         syscall(SYS_unlinkat, dir, temporary, 0);
     close_fd(fd);
     for (int i = 0; !err && i < DP_ARRAYS; i++)
-        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->backed, backed[i]);
+        dp_store_relaxed(&dp_shared_array((enum dp_tables_array)i)->committed, committed[i]);
     return err;
 }
 
 bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents)
 {
     int saved = errno;
-    const char *what = "use them";
+    const char *what = "make a file";
     int dir = -1, err = check_kernel();
     if (!err)
         err = dir = dp_tables_place_open(file.directory, true, &what);
     if (dir >= 0)
-        err = make(dir, epoch, contents, n_contents, &what);
+        err = make_file(dir, epoch, contents, n_contents, &what);
     close_fd(dir);
     bool is_usable = true;
     if (!err) {
         file.mapped = file.own = true;
     } else {
         madvise(&dp_shared_own, sizeof dp_shared_own, MADV_KEEPONFORK);
-        is_usable = !file.mapped || make_private(contents, n_contents);
+        is_usable = !file.mapped || map_private(contents, n_contents);
         file.wanted = file.mapped = file.own = file.mapped && !is_usable;
     }
     dp_store_relaxed(&file.err, err);
-    dp_store_release(&file.what, err ? what : NULL); /* [TOLD] else a log line could have an older reason */
+    dp_store_release(&file.what, err ? what : NULL); /* [TOLD] */
     errno = saved;
     return is_usable;
 }
@@ -387,7 +395,7 @@ int dp_shared_file_failure(const char **directory, const char **what)
     return dp_load_relaxed(&file.err);
 }
 
-void dp_shared_file_done(bool is_done, bool is_end)
+void dp_shared_file_set_done(bool is_done, bool is_end)
 {
     if (!file.own)
         return;
@@ -405,7 +413,7 @@ void dp_shared_file_done(bool is_done, bool is_end)
     errno = saved;
 }
 
-void dp_shared_file_runs(int64_t mono_ns)
+void dp_shared_file_set_sampled(int64_t mono_ns)
 {
     if (file.own)
         dp_store_relaxed(&file.header->sampled_mono_ns, mono_ns);

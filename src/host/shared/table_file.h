@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* host/shared/table_file.h - the file of a process's shared arrays: makes it, and says in it how far the arrays go. */
+/* host/shared/table_file.h - makes the file of a process's shared arrays, and keeps its header up to date. */
 #pragma once
 
 #include "config/config.h"
 #include "host/shared/shared.h"
 
 /*
- * Ends the list of arrays, and finds out what the header of files shall have. conf->tables: where files are made; ""
- * nowhere. -ENOMEM. Context: init, one thread.
+ * Fills the header that files will have; to be called after the last dp_shared_array_init. conf->tables: the directory
+ * of files; "": no file is made. 0 or -ENOMEM. Context: init, one thread.
  */
 int dp_shared_file_init(const struct dp_config *conf);
 
-/* Whether a file is to be made, or the arrays are in one: perhaps that of the parent. */
+/* is_mapped: whether the arrays are in a file, maybe the parent's. is_wanted: that, or a file is to be made. */
 bool dp_shared_file_is_wanted(void);
 bool dp_shared_file_is_mapped(void);
 
-/* What a new file has beside a copy of the arrays: the first n entries of one. */
+/* The first n entries of one array, for a new file, in place of a copy of the array. */
 struct dp_shared_content {
     enum dp_tables_array id;
     const void *at;
@@ -23,27 +23,28 @@ struct dp_shared_content {
 };
 
 /*
- * Makes the file of this process, copies the arrays to it and maps it in their place. If that is not possible, the
- * arrays are private memory from then on, which a line of the log says. False: in a forked child there was no memory
- * even for that; the arrays are the parent's, and nothing may be written. Context: hook; one thread, the gate closed.
+ * Makes the file of this process, copies the arrays to it and maps it in their place. If that fails, the arrays are
+ * private memory from then on, and dp_shared_file_failure has the reason. False: a forked child had no memory even for
+ * that; its arrays are the parent's, and nothing may be written. Context: hook; one thread, the gate closed.
  */
 bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents);
 
-/* Where a file was wanted and there is none: the errno, once with what could not be done in *what; later NULL. */
+/* If making the file failed: its negative errno, and in *what the step that failed, NULL from the second call on. */
 int dp_shared_file_failure(const char **directory, const char **what);
 
-/* The header of the file; of private memory if there is no file. */
+/* The header of the file; if there is no file, it is in private memory. */
 struct dp_tables_file *dp_shared_file_header(void);
-void dp_shared_file_committed(enum dp_tables_array id, uint32_t n);
+/* Writes to the header that the first n entries of an array have memory. */
+void dp_shared_file_commit(enum dp_tables_array id, uint32_t n);
 
 /*
- * Says in the file whether all was delivered: then a reader has nothing to do. is_end: the process ends, and the file
- * is deleted. Async-signal-safe.
+ * Writes to the file whether all its data was delivered; a reader then has nothing to do. is_end, if so: the process
+ * ends; deletes the file, unless a program serves the directory and will do that. Async-signal-safe.
  */
-void dp_shared_file_done(bool is_done, bool is_end);
-/* The process runs at this time, of the monotonic clock: if it is killed, its last window ends no earlier. Any context.
- */
-void dp_shared_file_runs(int64_t mono_ns);
+void dp_shared_file_set_done(bool is_done, bool is_end);
+/* Writes to the file that CPU time was sampled at mono_ns: if the process is killed, its last window ends no earlier.
+ * Any context. */
+void dp_shared_file_set_sampled(int64_t mono_ns);
 
-/* In a forked child: its parent's file is not its own. Only stores. */
+/* In a forked child: the file that is mapped is the parent's. Only stores. */
 void dp_shared_file_fork_child(void);

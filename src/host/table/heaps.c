@@ -69,7 +69,7 @@ int dp_table_heaps_share(void)
 void dp_table_heap_publish(uint32_t heap)
 {
     const char *name = dp_table_heap_name(heap);
-    if (name && dp_shared_reach(dp_shared_array(DP_ARRAY_HEAPS), heap + 1))
+    if (name && dp_shared_commit(dp_shared_array(DP_ARRAY_HEAPS), heap + 1))
         memcpy((char *)dp_shared_at(DP_ARRAY_HEAPS) + (size_t)heap * NAME_BYTES, name, NAME_BYTES);
 }
 

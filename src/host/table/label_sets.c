@@ -197,7 +197,7 @@ void dp_label_set_publish(uint32_t set)
         if (!dp_load_acquire(&s->is_ready) || !dp_cas_relaxed(&is_published[set - 1], &no, true)) /* [SET] */
             return;
         uint32_t at = dp_add_relaxed(&n_published, 1);
-        if (!dp_shared_reach(dp_shared_array(DP_ARRAY_LABELS), at + 1))
+        if (!dp_shared_commit(dp_shared_array(DP_ARRAY_LABELS), at + 1))
             return;
         to[at].parent = s->parent;
         memcpy(to[at].key, s->key, sizeof s->key);

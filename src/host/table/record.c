@@ -52,7 +52,7 @@ void dp_record_open(void (*fn)(void))
     dp_store_relaxed(&dp_shared_own.is_open, 1);
     if (dp_shared_file_is_wanted())
         close_gate();
-    dp_store_relaxed(&dp_shared_opens, open_gate);
+    dp_store_relaxed(&dp_shared_gate_opener, open_gate);
     dp_store_release(&dp_shared_own.ready, 1); /* [READY] */
 }
 

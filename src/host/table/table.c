@@ -189,7 +189,7 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     uint32_t id = dp_thread_take_spare(kind), at;
     if (!id && !dp_table_reserve(&table->ids, 1, &id))
         return 0;
-    if (!dp_shared_reach(table->shared_records, id + 1) || !dp_shared_reach(table->shared_counters, id + 1))
+    if (!dp_shared_commit(table->shared_records, id + 1) || !dp_shared_commit(table->shared_counters, id + 1))
         return 0;
     if (table->records[id].depth >= stack->depth) {
         at = table->records[id].stack;
@@ -201,7 +201,7 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
         dp_label_set_publish(dp_labels_of_set(labels));
     if (heap)
         dp_table_heap_publish(heap);
-    if (!dp_shared_reach(dp_table_stacks.shared, at + stack->depth))
+    if (!dp_shared_commit(dp_table_stacks.shared, at + stack->depth))
         return 0;
     memcpy(&dp_table_stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){.hash = hash,
@@ -292,7 +292,7 @@ static void promote(struct dp_table_counters *counters, int64_t n_events)
     if (!dp_cas_acquire(&dp_table_stripes.promoting, &idle, 1))
         return;
     if (dp_table_stripes.next < dp_table_stripes.cap &&
-        dp_shared_reach(dp_table_stripes.shared, dp_table_stripes.next + 1) &&
+        dp_shared_commit(dp_table_stripes.shared, dp_table_stripes.next + 1) &&
         n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * dp_table_stripes.next / dp_table_stripes.cap &&
         !(dp_load_relaxed(&counters->n) >> DP_STRIPES_SHIFT))
         dp_add_release(&counters->n, (int64_t)++dp_table_stripes.next << DP_STRIPES_SHIFT);
@@ -347,8 +347,8 @@ uint32_t dp_table_count(unsigned kind)
 {
     const struct dp_table_of_kind *table = &dp_table_kinds[kind];
     uint32_t next = dp_load_relaxed(&table->ids.next), most = table->ids.most;
-    if (most && next > dp_load_relaxed(&table->shared_counters->backed)) /* the others could not be had */
-        next = dp_load_relaxed(&table->shared_counters->backed);
+    if (most && next > dp_load_relaxed(&table->shared_counters->committed)) /* the others could not be had */
+        next = dp_load_relaxed(&table->shared_counters->committed);
     return next < most ? next : most;
 }
 
@@ -423,6 +423,6 @@ DP_IN_CHILD void dp_table_fork_child(void)
 
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base)
 {
-    bool has_base = id < dp_load_relaxed(&dp_table_kinds[kind].shared_base->backed);
+    bool has_base = id < dp_load_relaxed(&dp_table_kinds[kind].shared_base->committed);
     *base = has_base ? dp_table_kinds[kind].base[id] : (struct dp_table_base){0, 0};
 }
