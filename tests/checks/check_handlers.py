@@ -85,15 +85,15 @@ POINTERS = {
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_agent_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
-    r'dp_waiting_end|waiting\.c:\w+': ['threads.c:hear_wait'],
-    r'dp_cpu_add_synthetic|timers\.c:\w+|handler\.c:\w+|dp_cpu_handle': ['threads.c:hear_cpu'],
-    r'dp_cpu_proc_threads|proc\.c:\w+': ['watch.c:visit_thread'],
+    r'dp_waiting_end|waiting\.c:\w+': ['threads.c:receive_wait'],
+    r'dp_cpu_add_synthetic|timers\.c:\w+|handler\.c:\w+|dp_cpu_handle': ['threads.c:receive_sample'],
+    r'dp_cpu_proc_threads|proc\.c:\w+': ['watch.c:enter_thread'],
     r'dp_heap_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:wake'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
     r'dp_record_fork_\w+|record\.c:\w+': ['dp_heap_inherited_begin'],
-    r'dp_shared_open_slow': ['record.c:open_gate'],
+    r'dp_shared_open_gate': ['record.c:open_gate'],
     r'dp_onstack_call': [],  # the callers take the address
     r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
     r'tick_signal\.c:on_shared': [],  # the program's own handler

@@ -109,7 +109,7 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
 }
 
 /* Enters a listed thread. first: a bool, the profile begins with this scan. 1: it was not known. */
-static int visit_thread(int32_t tid, void *first)
+static int enter_thread(int32_t tid, void *first)
 {
     dp_cpu_slot slot = dp_cpu_thread_find(tid);
     bool is_new = !slot;
@@ -141,9 +141,9 @@ static void remove_dead(void)
 static void scan_threads(bool first)
 {
     watch.n_looks++;
-    int n_new = dp_cpu_proc_threads(visit_thread, &first);
+    int n_new = dp_cpu_proc_threads(enter_thread, &first);
     if (n_new < 0 && first) /* no /proc: at least the calling thread */
-        visit_thread((int32_t)syscall(SYS_gettid), &first);
+        enter_thread((int32_t)syscall(SYS_gettid), &first);
     if (n_new >= 0 && !first)
         remove_dead();
     watch.idle_looks = n_new > 0 ? 0 : watch.idle_looks + 1;

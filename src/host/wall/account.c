@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/wall/account.c - divides a stretch of a thread's life among states, so that they sum to it.
+ * host/wall/account.c - divides the time of a thread since its last account among states. The rows of a thread sum to
+ * its life.
  *
- * The kernel tells three times of a thread: its CPU clock, its time in queues of processors, and, by the clock on the
- * wall, all of its life. What the first two leave of the third it was off the processor. Of that, the part of waits for
- * locks is known from their hooks; looks say where the thread was for the rest.
+ * The kernel has two clocks of a thread: its CPU time, and its time in queues of processors. The rest of its life it
+ * was off the processor. The hooks of locks know which part of that were waits for locks; for the other part, looks
+ * (watch.c) see where the thread is.
  *
  *     life = running + runnable + off            each to the nanosecond
  *     off  = lock + (io, sleep, fault, unknown)
  *
- * A wait for a lock ends when the waiter runs again, so its time contains time in a queue, which is not counted twice:
- * of the time that the thread did not run, the waits have the same share of `off` as of all. A thread that was never
- * seen to wait elsewhere has waited for locks alone.
+ * A wait for a lock ends when the waiter runs again, so its time contains time in a queue, which must not count twice.
+ * So waits get the part of `off` that they are of off + runnable. If no look has seen the thread at another place, they
+ * get their whole time, up to `off`.
  *
- * The rest goes to the place that the next look sees. A look at a running thread sees none; then the time is owed until
- * one does. Each place so has in the mean what the thread spent there. A report does not wait for the next look.
+ * The rest of `off` goes to the place that the next look sees. A look at a running thread sees no place; the time then
+ * waits for a later look (unplaced_ns). So each place gets on average the time that the thread spent there. A report
+ * does not wait: the rest goes to the last place.
  *
- * The kernel tells of a time in a queue when the thread leaves the queue. A look or a report before that finds the time
- * off the processor, and may have given it to the lock whose wait has just ended, or to the last place. When the kernel
- * tells of it, as much is not runnable yet as rows of other states have of it. It becomes runnable as soon as the
- * thread is off the processor for as long elsewhere; if it ends before, the rows of other states keep it. So rows never
- * have more than the life.
+ * The kernel adds time in a queue to its clock when the thread leaves the queue. An account before that counts the time
+ * as `off`, and may add it to the lock whose wait has just ended, or to the last place. When the clock has the time,
+ * rows of other states already have some of it (early_ns). That part counts as runnable as soon as the thread was off
+ * the processor for as long elsewhere; if the thread ends before, it stays in the other rows. So rows never have more
+ * than the life.
  *
- * Clocks are read one after the other, so a stretch may seem to have more CPU time than it is long, by microseconds.
- * What rows have too much is subtracted from the next stretch.
+ * Clocks are read one after the other, so a thread may seem to have more CPU time than time has passed, by
+ * microseconds. Then `off` is negative, and is subtracted from the next account.
  */
 #include "base/clock.h"
 #include "host/cpu/timers.h"
@@ -36,9 +38,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SOON_NS  INT64_C(200000)
-#define LATE_NS  INT64_C(30000000) /* beside two periods: the CPU samples of the thread do not come */
-#define SLACK_NS INT64_C(10000000) /* before and after waits */
+#define SOON_NS  INT64_C(200000)   /* clocks read within this time count as read together */
+#define LATE_NS  INT64_C(30000000) /* a CPU sample that is two periods and this late does not come */
+#define SLACK_NS INT64_C(10000000) /* time without a place, around a wait, that counts to the wait */
 
 enum { TEXT_BYTES = 96, READS_MAX = 3 };
 
@@ -68,7 +70,7 @@ static size_t add_text(char *to, size_t at, const char *text)
     return at;
 }
 
-int64_t dp_wall_queue_of(int32_t tid)
+int64_t dp_wall_queue_ns_of(int32_t tid)
 {
     char path[64], digits[12];
     size_t at = add_text(path, 0, "/proc/self/task/"), n = 0;
@@ -89,10 +91,10 @@ int64_t dp_wall_queue_of(int32_t tid)
 struct dp_wall_clocks dp_wall_clocks_read(int32_t tid, bool begins)
 {
     struct dp_wall_clocks clocks = {.now_ns = 0};
-    for (int i = 0; i < READS_MAX; i++) { /* again, if the reader lost its processor meanwhile */
+    for (int i = 0; i < READS_MAX; i++) { /* again, if this thread was preempted meanwhile */
         int64_t before_ns = dp_clock_ns();
         clocks.clock_ns = dp_cpu_clock_ns(tid);
-        clocks.queue_ns = dp_wall_queue_of(tid);
+        clocks.queue_ns = dp_wall_queue_ns_of(tid);
         clocks.now_ns = dp_clock_ns();
         int64_t took_ns = clocks.now_ns - before_ns;
         if (begins)
@@ -118,8 +120,8 @@ uint32_t dp_wall_record_synthetic(uint32_t labels, enum dp_wall_state state, dp_
     return dp_wall_record(labels, state, &stack);
 }
 
-/* The record in this state of the stack that a record of another kind or state has. */
-static uint32_t record_like(unsigned kind, dp_record_id id, enum dp_wall_state state)
+/* The record with the stack of another record, in this state. */
+static uint32_t copy_record(unsigned kind, dp_record_id id, enum dp_wall_state state)
 {
     const struct dp_record *record = dp_table_record(kind, id);
     const dp_frame_id *frames = dp_table_frames(record);
@@ -128,7 +130,7 @@ static uint32_t record_like(unsigned kind, dp_record_id id, enum dp_wall_state s
     return dp_wall_record(record->labels, state, &stack);
 }
 
-/* A wait for work to come, or for a thread that works. */
+/* Whether a wait for a lock is one for work, or for a thread that works. */
 static bool is_idle(const struct dp_record *record)
 {
     bool shown;
@@ -140,12 +142,12 @@ void dp_wall_record_add(uint32_t id, int64_t n, int64_t ns)
 {
     if (n)
         dp_record_count(DP_KIND_WALL, id, n, ns);
-    else if (ns) /* no sample: a process without any writes no profile */
+    else if (ns) /* not a sample: a process without samples writes no profile */
         dp_table_add(DP_KIND_WALL, id, 0, ns);
 }
 
-/* So many looks would stand for a time: samples of a state, in proportion to it. */
-static int64_t looks_in(int64_t ns)
+/* The number of samples that a time counts as: one, and one more for each whole period. */
+static int64_t count_samples(int64_t ns)
 {
     int64_t period_ns = dp_load_relaxed(&dp_wall_now.period_ns);
     return 1 + (period_ns ? ns / period_ns : 0);
@@ -153,7 +155,7 @@ static int64_t looks_in(int64_t ns)
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
-int64_t dp_wall_thread_run(dp_wall_slot slot, int64_t clock_ns)
+int64_t dp_wall_thread_credit(dp_wall_slot slot, int64_t clock_ns)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     int64_t before = dp_load_relaxed(&t->run_ns);
@@ -163,7 +165,7 @@ int64_t dp_wall_thread_run(dp_wall_slot slot, int64_t clock_ns)
     return 0;
 }
 
-/* CPU time that no sample stands for, if none will. */
+/* Records the CPU time since the last CPU sample, if no sample will: they are off or late, or the account ends. */
 static void add_running(dp_wall_slot slot, const struct dp_wall_clocks *now, enum dp_wall_account_end end)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
@@ -171,32 +173,33 @@ static void add_running(dp_wall_slot slot, const struct dp_wall_clocks *now, enu
     int64_t rest_ns = now->clock_ns - dp_load_relaxed(&t->run_ns), period_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
     if (is_sampled && end != DP_WALL_ENDS && rest_ns < 2 * period_ns + LATE_NS)
         return;
-    int64_t ns = dp_wall_thread_run(slot, now->clock_ns);
+    int64_t ns = dp_wall_thread_credit(slot, now->clock_ns);
     dp_frame_id frame = is_sampled ? DP_FRAME_BETWEEN : DP_FRAME_NOT_WALKED;
     if (ns)
         dp_wall_record_add(dp_wall_record_synthetic(t->labels, DP_WALL_RUNNING, frame), !is_sampled, ns);
 }
 
-/* In a queue the thread stood where it runs: at the place of its last CPU sample. */
+/* Records time in a queue, at the place of the last CPU sample: where the thread runs. */
 static void add_runnable(const struct dp_wall_thread *t, int64_t ns)
 {
     uint32_t ran = dp_load_relaxed(&t->ran);
     if (ns > 0)
-        dp_wall_record_add(ran ? record_like(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
+        dp_wall_record_add(ran ? copy_record(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
                                : dp_wall_record_synthetic(t->labels, DP_WALL_RUNNABLE, DP_FRAME_NOT_WALKED),
-                           looks_in(ns), ns);
+                           count_samples(ns), ns);
 }
 
+/* The waits for locks since the last account. */
 struct waits {
     struct {
         dp_record_id record;
         int64_t ns;
     } at[DP_WALL_WAITS + 1];
     unsigned n;
-    int64_t ns;
+    int64_t ns; /* their sum */
 };
 
-static void take_wait(struct waits *waits, dp_record_id record, int64_t ns)
+static void append_wait(struct waits *waits, dp_record_id record, int64_t ns)
 {
     if (ns <= 0)
         return;
@@ -205,26 +208,28 @@ static void take_wait(struct waits *waits, dp_record_id record, int64_t ns)
     waits->ns += ns;
 }
 
-static void take_waits(struct dp_wall_thread *t, int64_t now_ns, struct waits *waits)
+static void collect_waits(struct dp_wall_thread *t, int64_t now_ns, struct waits *waits)
 {
     waits->n = 0;
     waits->ns = 0;
-    if (t->wait.begin_ns) /* first: if it has ended, the listener has all of it */
-        take_wait(waits, t->wait.record, dp_waiting_collect(&t->wait, now_ns));
+    if (t->wait.begin_ns) /* first: if it has ended since, `waits` below have the rest */
+        append_wait(waits, t->wait.record, dp_waiting_collect(&t->wait, now_ns));
     for (unsigned i = 0; i < DP_WALL_WAITS; i++) {
         int64_t ns = dp_load_relaxed(&t->waits[i].ns) ? dp_swap_acq_rel(&t->waits[i].ns, 0) : 0; /* [WAITED] */
         if (ns > 0)
-            take_wait(waits, dp_load_relaxed(&t->waits[i].record) - 1, ns);
+            append_wait(waits, dp_load_relaxed(&t->waits[i].record) - 1, ns);
     }
 }
 
 /* part/all of ns, without overflow. */
-static int64_t share_of(int64_t ns, int64_t part, int64_t all)
+static int64_t divide_time(int64_t ns, int64_t part, int64_t all)
 {
     return (int64_t)((__int128)ns * part / all);
 }
 
-/* Adds off_ns, or the waits' share of it, to the rows of waits. alone: no other place is known. Returns what was added.
+/*
+ * Adds the part of off_ns that the thread waited for locks to the rows of its waits. alone: no other place is known.
+ * Returns that part; *last: the row of the last wait.
  */
 static int64_t add_waits(const struct waits *waits, int64_t off_ns, int64_t queue_ns, bool alone, uint32_t *last)
 {
@@ -232,30 +237,40 @@ static int64_t add_waits(const struct waits *waits, int64_t off_ns, int64_t queu
         return 0;
     int64_t all_ns = off_ns + queue_ns;
     bool is_all = waits->ns >= (alone ? off_ns : all_ns);
-    int64_t lock_ns = is_all ? off_ns : alone ? waits->ns : share_of(off_ns, waits->ns, all_ns), left_ns = lock_ns;
+    int64_t lock_ns = is_all ? off_ns : alone ? waits->ns : divide_time(off_ns, waits->ns, all_ns), left_ns = lock_ns;
     for (unsigned i = 0; i < waits->n; i++) {
         bool is_last = i + 1 == waits->n;
-        int64_t ns = is_last ? left_ns : share_of(lock_ns, waits->at[i].ns, waits->ns);
+        int64_t ns = is_last ? left_ns : divide_time(lock_ns, waits->at[i].ns, waits->ns);
         bool idle = is_idle(dp_table_record(DP_KIND_BLOCK, waits->at[i].record));
-        *last = record_like(DP_KIND_BLOCK, waits->at[i].record, idle ? DP_WALL_LOCK_IDLE : DP_WALL_LOCK);
-        dp_wall_record_add(*last, looks_in(ns), ns);
+        *last = copy_record(DP_KIND_BLOCK, waits->at[i].record, idle ? DP_WALL_LOCK_IDLE : DP_WALL_LOCK);
+        dp_wall_record_add(*last, count_samples(ns), ns);
         left_ns -= ns;
     }
     return lock_ns;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Where time belongs of which no look has seen the place. lock: the row of a wait in the same stretch, or 0. */
-static uint32_t place_of_rest(const struct dp_wall_thread *t, int64_t rest_ns, const struct waits *waits, uint32_t lock)
+/* The row for time of which no look saw the place. lock: the row of a wait since the last account, or 0. */
+static uint32_t choose_place(const struct dp_wall_thread *t, int64_t rest_ns, const struct waits *waits, uint32_t lock)
 {
     bool is_around_waits = lock && (rest_ns <= SLACK_NS || rest_ns <= waits->ns / 8);
     return is_around_waits ? lock
            : t->where      ? t->where
                            : dp_wall_record_synthetic(t->labels, DP_WALL_UNKNOWN, DP_FRAME_STATE_UNKNOWN);
+}
+
+/* Divides off_ns, time off the processor. place: the row of the place, 0: not known. Returns what waits for a look. */
+static int64_t add_off(struct dp_wall_thread *t, int64_t now_ns, int64_t off_ns, int64_t queue_ns, uint32_t place,
+                       enum dp_wall_account_end end)
+{
+    struct waits waits;
+    uint32_t lock = 0;
+    collect_waits(t, now_ns, &waits);
+    int64_t rest_ns = off_ns - add_waits(&waits, off_ns, queue_ns, !place && !t->where, &lock);
+    if (!place && end != DP_WALL_GOES_ON)
+        place = choose_place(t, rest_ns, &waits, lock);
+    if (place && rest_ns)
+        dp_wall_record_add(place, count_samples(rest_ns), rest_ns);
+    return place ? 0 : rest_ns;
 }
 
 void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32_t where, enum dp_wall_account_end end)
@@ -264,30 +279,22 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
     int64_t run_ns = now->clock_ns - t->clock_ns, queue_ns = 0;
     if (now->queue_ns >= 0 && t->queue_ns >= 0 && now->queue_ns > t->queue_ns)
         queue_ns = now->queue_ns - t->queue_ns;
-    int64_t off_ns = t->owed_ns + (now->now_ns - t->until_ns) - run_ns - queue_ns;
-    int64_t early_ns = off_ns < 0 ? least(queue_ns, -off_ns) : 0; /* rows of other states have it */
+    int64_t off_ns = t->unplaced_ns + (now->now_ns - t->until_ns) - run_ns - queue_ns, early_ns = 0;
+    if (off_ns < 0)
+        early_ns = queue_ns < -off_ns ? queue_ns : -off_ns;
     queue_ns -= early_ns;
     off_ns += early_ns;
-    bool stood = t->stands && !run_ns;
-    uint32_t place = where ? where : stood && !t->wait.begin_ns ? t->where : 0, lock = 0;
+    bool is_still = t->is_still && !run_ns;
+    bool is_at_last_place = is_still && !t->wait.begin_ns;
+    uint32_t place = where ? where : is_at_last_place ? t->where : 0;
     add_running(slot, now, end);
     add_runnable(t, queue_ns);
-    if (off_ns > 0) {
-        struct waits waits;
-        take_waits(t, now->now_ns, &waits);
-        int64_t rest_ns = off_ns - add_waits(&waits, off_ns, queue_ns, !place && !t->where, &lock);
-        if (!place && end != DP_WALL_GOES_ON)
-            place = place_of_rest(t, rest_ns, &waits, lock);
-        if (place && rest_ns)
-            dp_wall_record_add(place, looks_in(rest_ns), rest_ns);
-        off_ns = place ? 0 : rest_ns;
-    }
-    t->owed_ns = off_ns;
+    t->unplaced_ns = off_ns > 0 ? add_off(t, now->now_ns, off_ns, queue_ns, place, end) : off_ns;
     t->until_ns = now->now_ns;
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns - early_ns;
-    t->stands = stood;
-    if (!stood)
+    t->is_still = is_still;
+    if (!is_still)
         t->next_look = 0;
     if (where)
         t->where = where;

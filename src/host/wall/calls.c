@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/wall/calls.c - the states of system calls: those that wait for time, for a signal or for a child are sleep,
- * those that wait for another thread or for the owner of a file's lock are lock. All others are io: calls that transfer
- * data, wait until that can be done, or wait for a disk on their way, as open may.
+ * host/wall/calls.c - the state of a thread that is off the processor in a system call. sleep: the call waits for time,
+ * for a signal or for a child. lock: it waits for another thread or for the owner of a file's lock. io: all other
+ * calls. They transfer data, wait until data can be transferred, or may wait for a disk, as open does.
  *
- * poll and select of no descriptor are sleep: programs use them so. epoll_wait, accept, and poll and select of several
- * descriptors are where threads wait for work: such io is idle. A poll of one descriptor waits for an answer.
+ * poll and select without a descriptor are sleep, because programs sleep with them. In epoll_wait, accept, and poll and
+ * select of several descriptors threads wait for work: idle io. A poll of one descriptor is taken as a wait for an
+ * answer, which is not idle.
  */
 #include "host/wall/calls.h"
 

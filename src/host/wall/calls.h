@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* host/wall/calls.h - what a thread waits for that is inside a system call. */
+/* host/wall/calls.h - the state of a thread that is off the processor, by the system call that it is in. */
 #pragma once
 
 #include "host/wall/threads.h"
 
-/* number: of the system call, -1: none, the thread waits in a page fault. arguments: its six. */
+/* number: of the system call; -1: the thread is in none, but in a page fault. arguments: the six of the call. */
 enum dp_wall_state dp_wall_state_of_call(long number, const uint64_t *arguments);

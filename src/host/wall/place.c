@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/wall/place.c - reads /proc/self/task/TID/syscall: of a thread that is off the processor the number of its system
- * call, the call's arguments, its stack pointer and its pc; of another one the word "running".
+ * host/wall/place.c - finds the place of a thread through /proc/self/task/TID/syscall. If the thread is off the
+ * processor, this file has the number and the arguments of its system call, its stack pointer and its pc; else the word
+ * "running".
  *
- * To read a descriptor that is open costs a third of opening it, and works on where opening does not: a process that
- * changed its user may not open the file any more. So the thread that looks keeps them, if its table of descriptors is
- * its own; in a program's table they would be in its way.
+ * The background thread keeps the files open if it has a descriptor table of its own; in the program's table they would
+ * be in the program's way. Reading an open file costs a third of opening it. It also works longer: after a process has
+ * changed its user, it may not open the files any more.
  *
- * A place whose file cannot be read is [state unknown], and is counted; a line in the log says why once.
+ * If the file cannot be read, the place is [state unknown], which is counted, and logged once with the reason.
  */
 #include "host/wall/place.h"
 
@@ -28,14 +29,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 256, OTHERS = 64 /* descriptors left for the thread's other work */ };
+enum { TEXT_BYTES = 256, SPARE = 64 /* descriptors left for the thread's other work */ };
 
 enum file { CALL, QUEUE, FILES };
 
 static const char *const names[FILES] = {"syscall", "schedstat"};
 
 static struct {
-    uint32_t serial; /* of the thread that they are of; 0: none is open */
+    uint32_t serial; /* of the thread whose files they are; 0: none is open */
     int fds[FILES];  /* -1: not open */
 } kept[DP_WALL_THREADS] DP_LARGE;
 static uint32_t n_kept;
@@ -72,10 +73,10 @@ static bool may_keep(void)
 {
     struct rlimit limit;
     uint64_t most = syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) ? 0 : limit.rlim_cur;
-    return n_kept + OTHERS < most;
+    return n_kept + SPARE < most;
 }
 
-/* The descriptor of a thread's file; *close_it: it is not kept. -1 with errno. */
+/* The descriptor of a thread's file; -1 with errno. *close_it: it is not kept, the caller closes it. */
 static int open_file(dp_wall_slot slot, int32_t tid, enum file file, bool keeps, bool *close_it)
 {
     uint32_t serial = dp_load_relaxed(&dp_wall_thread_at(slot)->serial);
@@ -109,7 +110,7 @@ int64_t dp_wall_place_queue_ns(dp_wall_slot slot, int32_t tid, bool keeps)
     return ns;
 }
 
-/* What the kernel says of a thread: 1 and the call; 0: it runs; -errno. */
+/* Reads the file: 1, with the system call; 0: the thread runs; or a negative errno. */
 static int read_call(dp_wall_slot slot, int32_t tid, bool keeps, long *number, uint64_t fields[8])
 {
     char text[TEXT_BYTES];
@@ -128,7 +129,7 @@ static int read_call(dp_wall_slot slot, int32_t tid, bool keeps, long *number, u
         return 0;
     const char *at = text;
     *number = *at == '-' ? -1 : (long)dp_cpu_proc_number(at, 10);
-    /* -1, stack pointer, pc; or number, six arguments, stack pointer, pc */
+    /* The text is "-1", stack pointer, pc; or number, six arguments, stack pointer, pc. fields ends with the pc. */
     unsigned n_fields = *number < 0 ? 2 : 8;
     for (unsigned i = 0; i < n_fields; i++) {
         at = strchr(at, ' ');
@@ -140,27 +141,28 @@ static int read_call(dp_wall_slot slot, int32_t tid, bool keeps, long *number, u
     return 1;
 }
 
-struct standing {
+/* A thread, and its CPU clock when its place was asked for. */
+struct clock {
     int32_t tid;
     int64_t clock_ns;
 };
 
 static bool has_not_run(void *ctx)
 {
-    const struct standing *standing = ctx;
-    return dp_cpu_clock_ns(standing->tid) == standing->clock_ns;
+    const struct clock *before = ctx;
+    return dp_cpu_clock_ns(before->tid) == before->clock_ns;
 }
 
 uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool keeps)
 {
     static dp_frame_id frames[DP_STACK_MAX];
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
-    struct standing standing = {tid, clock_ns};
+    struct clock before = {tid, clock_ns};
     uint64_t fields[8];
     struct dp_stack stack;
     long number = 0;
     int err = read_call(slot, tid, keeps, &number, fields);
-    if (err < 0 && has_not_run(&standing)) {
+    if (err < 0 && has_not_run(&before)) {
         dp_stats_add(DP_STAT_WALL_UNSEEN, 1);
         dp_log_once(&cause, -err,
                     "wall_rate: where threads wait cannot be read (/proc/self/task/*/syscall: %m); that time is "
@@ -170,8 +172,8 @@ uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool
     if (err <= 0)
         return 0;
     enum dp_wall_state state = dp_wall_state_of_call(number, fields);
-    struct dp_sibling at = {fields[7], fields[6], has_not_run, &standing};
+    struct dp_sibling at = {fields[7], fields[6], has_not_run, &before};
     if (dp_unwind_walk_sibling(&at, frames, &stack))
         return dp_wall_record(t->labels, state, &stack);
-    return has_not_run(&standing) ? dp_wall_record_synthetic(t->labels, state, DP_FRAME_NO_STACK) : 0;
+    return has_not_run(&before) ? dp_wall_record_synthetic(t->labels, state, DP_FRAME_NO_STACK) : 0;
 }

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/wall/threads.c - the table of threads whose life is profiled: threads that begin and end, and what the profiles
- * of CPU time and of waits tell about them.
+ * host/wall/threads.c - the table of threads whose time is profiled: adds threads at their begin, closes their accounts
+ * at their end, and receives their CPU samples and waits for locks.
  *
- * A thread that pthread_create makes enters the table before the program's function runs, and closes its account in the
- * last round of its key destructors. A look (watch.c) finds the other threads. Who works on an account claims it first:
- * the thread that looks, a report, or the thread itself at its end; each for microseconds.
+ * A thread that pthread_create makes is added before the program's function runs. It closes its account in the last
+ * round of its key destructors. Other threads are found by lists of /proc (watch.c). The background thread, a report,
+ * and the thread itself at its end change an account. Each claims it first, and has it for microseconds.
  *
- * The thread itself, maybe in a signal handler, only adds to what is atomic: CPU samples go to rows at once, and move
- * run_ns on by compare-and-swap, so each nanosecond is added once. Waits are collected by stack until the next look,
- * because only then the thread's time in queues of processors is known, which a wait's time contains. If a thread waits
- * in more stacks than there are places, one stack has another one's time: the sum stays true.
+ * The hooks of the thread itself, maybe in a signal handler, claim nothing and only change atomics. A CPU sample is
+ * added to its row at once, and moves run_ns on by compare-and-swap, so each nanosecond is added once. Waits are summed
+ * by block record until the next account: their time contains time in queues of processors, which is only known then.
+ * If a thread waits in more than DP_WALL_WAITS stacks between accounts, the wait is added to another stack: the sum is
+ * right.
  *
- * A thread that leaves the kernel is still listed. So it says first that it has ended, then it looks for its account; a
- * list first enters a thread, then looks whether it has ended. Both orders are total [ENDED]: no thread is entered
- * again after its end.
+ * [BUSY] claim acquires and unclaim releases an account: else a thread could see half of another one's changes.
+ * [WAITED] A wait's time is added with release after its record is stored, and swapped out with acquire: else it could
+ * go to the record of an earlier wait.
+ * [ENDED] /proc lists a thread until it has left the kernel, so a list could add it again after its end. The thread
+ * stores first that it has ended, then looks for its account. A list first adds the thread, then loads whether it has
+ * ended, and removes it if so. Both use the total order, so at least one of the two sees the other.
  */
 #include "host/wall/threads.h"
 
@@ -38,7 +42,7 @@ enum { CLAIM_TRIES = 10000, ENDED = 256 };
 struct dp_wall_state_now dp_wall_now;
 
 static DP_LARGE struct dp_tids tids;
-/* Mapped at the first begin; a slot is published after it [SLOT]. */
+/* Mapped before the first thread is added; publishing a slot [SLOT] publishes it too. */
 static struct dp_wall_thread *_Atomic threads;
 static _Atomic uint32_t n_serials;
 static _Atomic bool is_used; /* a thread was entered */
@@ -47,7 +51,7 @@ static struct {
     _Atomic uint32_t n;
 } ended;
 
-static struct dp_thread_end end_of_thread;
+static struct dp_thread_end thread_end;
 
 const char *dp_wall_state_name(unsigned state)
 {
@@ -94,11 +98,11 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
     t->until_ns = now->now_ns;
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns;
-    t->owed_ns = 0;
+    t->unplaced_ns = 0;
     t->where = t->labels = 0;
-    t->stands = false;
+    t->is_still = false;
     t->wait.begin_ns = 0;
-    t->seen = t->next_look = t->still = 0;
+    t->seen = t->next_look = t->n_still = 0;
     return dp_tids_publish(&tids, slot, tid) ? slot : 0;
 }
 
@@ -138,15 +142,15 @@ void dp_wall_thread_unclaim(dp_wall_slot slot)
     dp_store_release(&dp_wall_thread_at(slot)->busy, 0); /* [BUSY] */
 }
 
-/* ---- what other profiles tell ----------------------------------------------------------------------------------- */
+/* ---- CPU samples and waits -------------------------------------------------------------------------------------- */
 
-static void hear_cpu(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *stack, int64_t n)
+static void receive_sample(int32_t tid, int64_t clock_ns, uint32_t labels, const struct dp_stack *stack, int64_t n)
 {
     dp_wall_slot slot = dp_wall_thread_find(tid);
     if (!slot)
         return;
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
-    int64_t ns = dp_wall_thread_run(slot, clock_ns);
+    int64_t ns = dp_wall_thread_credit(slot, clock_ns);
     if (!ns && !n)
         return;
     uint32_t id = dp_wall_record(labels, DP_WALL_RUNNING, stack);
@@ -155,27 +159,34 @@ static void hear_cpu(int32_t tid, int64_t clock_ns, uint32_t labels, const struc
         dp_store_relaxed(&t->ran, id);
 }
 
-static void hear_wait(int32_t tid, dp_record_id record, int64_t ns)
+/* The entry in `waits` of a block record; else a free one; else one that another record has. */
+static unsigned find_wait(const struct dp_wall_thread *t, dp_record_id record)
+{
+    unsigned other = record % DP_WALL_WAITS;
+    for (unsigned i = 0; i < DP_WALL_WAITS; i++)
+        if (dp_load_relaxed(&t->waits[i].record) == record + 1)
+            return i;
+        else if (!dp_load_relaxed(&t->waits[i].ns))
+            other = i;
+    return other;
+}
+
+static void receive_wait(int32_t tid, dp_record_id record, int64_t ns)
 {
     dp_wall_slot slot = ns > 0 ? dp_wall_thread_find(tid) : 0;
     if (!slot)
         return;
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
-    unsigned at = DP_WALL_WAITS, place = record % DP_WALL_WAITS;
-    for (unsigned i = 0; i < DP_WALL_WAITS && at == DP_WALL_WAITS; i++)
-        if (dp_load_relaxed(&t->waits[i].record) == record + 1)
-            at = i;
-        else if (!dp_load_relaxed(&t->waits[i].ns))
-            place = i;
-    if (at == DP_WALL_WAITS && !dp_load_relaxed(&t->waits[place].ns))
-        dp_store_relaxed(&t->waits[place].record, record + 1);
-    dp_add_release(&t->waits[at == DP_WALL_WAITS ? place : at].ns, ns); /* [WAITED] after the record */
+    unsigned i = find_wait(t, record);
+    if (!dp_load_relaxed(&t->waits[i].ns))
+        dp_store_relaxed(&t->waits[i].record, record + 1);
+    dp_add_release(&t->waits[i].ns, ns); /* [WAITED] after the record */
 }
 
 void dp_wall_threads_listen(bool on)
 {
-    dp_store_relaxed(&dp_cpu_state.listener, on ? hear_cpu : NULL);
-    dp_waiting_listen(on ? hear_wait : NULL);
+    dp_store_relaxed(&dp_cpu_state.listener, on ? receive_sample : NULL);
+    dp_waiting_listen(on ? receive_wait : NULL);
 }
 
 /* ---- threads that begin and end --------------------------------------------------------------------------------- */
@@ -196,19 +207,19 @@ static void close_account(int32_t tid)
     dp_wall_thread_remove(slot);
 }
 
-static void key_ends(void *value)
+static void handle_thread_end(void *value)
 {
     int saved = errno;
-    if (dp_thread_end_is_last(&end_of_thread, value))
+    if (dp_thread_end_is_last(&thread_end, value))
         close_account((int32_t)syscall(SYS_gettid));
     errno = saved;
 }
 
 void dp_wall_threads_init(void)
 {
-    if (!dp_load_relaxed(&threads)) /* without memory no thread is listed, which is counted */
+    if (!dp_load_relaxed(&threads)) /* without memory no thread can be added, which is counted */
         dp_store_release(&threads, dp_mem_map(DP_WALL_THREADS * sizeof(struct dp_wall_thread)));
-    dp_thread_end_init(&end_of_thread, key_ends);
+    dp_thread_end_init(&thread_end, handle_thread_end);
 }
 
 void dp_wall_thread_begins(void)
@@ -217,14 +228,14 @@ void dp_wall_thread_begins(void)
     int32_t tid = (int32_t)syscall(SYS_gettid);
     struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
     dp_wall_slot slot = dp_wall_thread_find(tid);
-    unmark_ended(tid); /* of an earlier thread */
+    unmark_ended(tid); /* an earlier thread had this id */
     if (slot && dp_load_relaxed(&dp_wall_thread_at(slot)->run_ns) > now.clock_ns) {
-        dp_wall_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
+        dp_wall_thread_remove(slot); /* an earlier thread of this id, whose end no hook saw */
         slot = 0;
     }
     if (!slot)
         dp_wall_thread_add(tid, &now);
-    dp_thread_end_watch(&end_of_thread);
+    dp_thread_end_watch(&thread_end);
     errno = saved;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* host/wall/wall_source.c - reports of threads' lives. A row is {samples, wall}, with the label `state`. */
+/* host/wall/wall_source.c - reports the time of threads. A row has the values samples and wall, and the label `state`.
+ */
 #include "base/text.h"
 #include "host/cpu/watch.h"
 #include "host/report/kind_source.h"
@@ -13,7 +14,7 @@ static void settle(void)
 
 static const struct dp_delta_rules rules = {.kind = DP_KIND_WALL, .prepare = settle};
 
-/* With the stacks of CPU time: where that profile is off, it is on for the window too. */
+/* A window turns the CPU profile on too, if it is off: running time has the stacks of CPU samples. */
 static void window_begin(void)
 {
     dp_cpu_window_begin(DP_CPU_PERIOD_NS);

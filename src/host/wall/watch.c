@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/wall/watch.c - turns the profile of threads' lives on and off, and looks where threads are.
+ * host/wall/watch.c - turns the profile of threads' time on and off, and looks where threads are.
  *
- * A look costs next to nothing for a thread that waits on: if its CPU clock still shows what it showed at the last
- * look, it has not run, stands where it stood, and all the time in between belongs there. That is one system call, and
- * after some such looks none for a few looks. Only a thread that has run is asked where it is now (place.h), unless it
- * waits for a lock, which its hook has recorded. Looks come at random times, half to one and a half `wall_rate` apart,
- * so that they are not in step with timers of the program.
+ * A look at a thread first reads its CPU clock, with one system call. If the clock has not changed since the last look,
+ * the thread has not run, so it is at the same place, and the time in between belongs there. After each such look the
+ * thread skips 1, 3, and then 7 looks. If the thread has run, the look finds its place anew (place.h), unless the
+ * thread waits for a lock: its hook has noted that (host/locks/waiting.h). The time between looks is random, half to
+ * one and a half `wall_rate`, so that looks are not in step with timers of the program.
  *
- * Reports bring the accounts up to now without looking: the rows of a thread sum to its life at each report.
+ * A report brings the accounts up to now without a look. So the rows of a thread sum to its life at each report.
  *
- * Threads that no hook saw begin are found in /proc/self/task, every second, at first more often; their lives begin
- * there. A thread that ends unseen, as of raw clone, ends with its last look. Threads of the profiler have no rows.
+ * A thread whose begin no hook saw is found in /proc/self/task, which is listed every second, and more often at first;
+ * its profile begins there. A thread whose end no hook saw (raw clone) ends with its last look. Threads of the profiler
+ * have no rows.
  */
 #include "host/wall/watch.h"
 
@@ -35,16 +36,17 @@ enum { LISTS_OFTEN = 10, STILL_MAX = 3 /* then every 8th look */ };
 #define SETTLE_NS      INT64_C(100000000)
 
 static struct {
-    struct dp_lock lock; /* all below, unless stated otherwise */
+    struct dp_lock lock; /* of looks, reports and on and off; guards what is not atomic */
     _Atomic int64_t rate_ns, window_ns, last_ns;
     _Atomic uint32_t n_windows;
-    _Atomic bool forbidden; /* relaxed: for ever */
+    _Atomic bool forbidden; /* never reset */
     uint32_t n_looks, n_lists;
     int64_t list_ns; /* when to list the threads again */
-    int32_t keeper;  /* the thread that keeps descriptors */
+    int32_t keeper;  /* id of the thread that keeps files open (place.c); 0: none */
 } watch;
 
-static int64_t wanted_ns(void)
+/* The time between looks that is to be in force; 0: off. */
+static int64_t wanted_period_ns(void)
 {
     int64_t rate_ns = dp_load_relaxed(&watch.rate_ns);
     if (dp_load_relaxed(&watch.forbidden))
@@ -60,8 +62,8 @@ int64_t dp_wall_profile_period_ns(void)
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
-/* Enters a listed thread. */
-static int visit_thread(int32_t tid, void *ctx)
+/* Adds a listed thread to the table. */
+static int enter_thread(int32_t tid, void *ctx)
 {
     (void)ctx;
     dp_wall_slot slot = dp_wall_thread_find(tid);
@@ -73,7 +75,7 @@ static int visit_thread(int32_t tid, void *ctx)
     if (!slot && !dp_wall_thread_has_ended(tid)) {
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
         slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
-        if (slot && dp_wall_thread_has_ended(tid)) { /* meanwhile */
+        if (slot && dp_wall_thread_has_ended(tid)) { /* meanwhile. [ENDED] */
             dp_wall_thread_remove(slot);
             slot = 0;
         }
@@ -83,7 +85,7 @@ static int visit_thread(int32_t tid, void *ctx)
     return 0;
 }
 
-/* Threads that the last list did not have, and that have no clock any more, are gone. */
+/* Removes threads that are gone: the last list did not have them, and they have no CPU clock. */
 static void remove_dead(void)
 {
     for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++) {
@@ -97,15 +99,15 @@ static void remove_dead(void)
 static void list_threads(bool first)
 {
     watch.n_lists++;
-    int err = dp_cpu_proc_threads(visit_thread, NULL);
-    if (err < 0 && first) /* no /proc: at least the calling thread */
-        visit_thread((int32_t)syscall(SYS_gettid), NULL);
+    int err = dp_cpu_proc_threads(enter_thread, NULL);
+    if (err < 0 && first) /* no /proc: the calling thread is known at least */
+        enter_thread((int32_t)syscall(SYS_gettid), NULL);
     if (err >= 0 && !first)
         remove_dead();
     watch.list_ns = dp_clock_ns() + (watch.n_lists < LISTS_OFTEN ? LIST_NS : LIST_RARELY_NS);
 }
 
-/* Notes the waits for locks under way. */
+/* Copies waits for locks that are under way to the accounts of their threads. */
 static void note_waits(void)
 {
     struct dp_waiting wait;
@@ -115,14 +117,14 @@ static void note_waits(void)
         if (!t || (t->wait.begin_ns == wait.begin_ns && t->wait.slot == wait.slot) || !dp_wall_thread_claim(slot))
             continue;
         t->wait = wait;
-        t->stands = false;
+        t->is_still = false;
         t->next_look = 0;
         dp_wall_thread_unclaim(slot);
     }
 }
 
-/* Whether the wait that was noted goes on; else the account forgets it. The slot is claimed. */
-static bool waits_on(struct dp_wall_thread *t)
+/* Whether the noted wait of an account is still under way; clears it if not. The slot is claimed. */
+static bool check_wait(struct dp_wall_thread *t)
 {
     struct dp_waiting now;
     if (!t->wait.begin_ns)
@@ -130,39 +132,40 @@ static bool waits_on(struct dp_wall_thread *t)
     if (dp_waiting_peek(t->wait.slot, &now) && now.begin_ns == t->wait.begin_ns)
         return true;
     t->wait.begin_ns = 0;
-    t->stands = false;
+    t->is_still = false;
     return false;
 }
 
-/* The slot is claimed. False: the thread is gone. */
+/* Looks at one thread, whose slot is claimed. False: the thread is gone. */
 static bool look_at(dp_wall_slot slot, int32_t tid, bool keeps)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
-    bool waits = waits_on(t);
+    bool waits = check_wait(t);
     struct dp_wall_clocks now = {.now_ns = dp_clock_ns(), .queue_ns = t->queue_ns};
     now.clock_ns = dp_cpu_clock_ns(tid);
     if (now.clock_ns < 0)
         return false;
-    if (t->stands && now.clock_ns == t->clock_ns) {
-        t->still += t->still < STILL_MAX;
-        t->next_look = watch.n_looks + (1u << t->still);
+    if (t->is_still && now.clock_ns == t->clock_ns) {
+        t->n_still += t->n_still < STILL_MAX;
+        t->next_look = watch.n_looks + (1u << t->n_still);
         return true;
     }
-    t->still = 0;
+    t->n_still = 0;
     if (dp_load_relaxed(&dp_labels_added) & DP_LABELS_THREAD)
         t->labels = dp_cpu_proc_labels(tid);
     uint32_t where = waits ? 0 : dp_wall_place_of(slot, tid, now.clock_ns, keeps);
     now.queue_ns = dp_wall_place_queue_ns(slot, tid, keeps);
     dp_wall_account(slot, &now, where, DP_WALL_GOES_ON);
-    t->stands = where || waits;
+    t->is_still = where || waits;
     return true;
 }
 
-/* The thread in a slot, claimed; 0: there is none of the program's, or another thread works on its account. */
+/* Claims a slot; returns its thread. 0: no thread of the program is there, or another thread has claimed it for long.
+ */
 static int32_t claim_thread(dp_wall_slot slot)
 {
     int32_t tid = dp_wall_thread_tid(slot);
-    if (tid > 0 && dp_thread_is_own_id(tid)) { /* it was not known when it began */
+    if (tid > 0 && dp_thread_is_own_id(tid)) { /* it was added before it was known as the profiler's */
         dp_wall_thread_remove(slot);
         return 0;
     }
@@ -190,7 +193,7 @@ static void look_at_all(bool keeps)
     }
 }
 
-static void settle(bool all)
+static void settle_accounts(bool all)
 {
     if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
         return;
@@ -202,7 +205,7 @@ static void settle(bool all)
         struct dp_wall_thread *t = dp_wall_thread_at(slot);
         struct dp_wall_clocks now = {.clock_ns = dp_cpu_clock_ns(tid), .queue_ns = t->queue_ns};
         if (now.clock_ns >= 0) {
-            waits_on(t);
+            check_wait(t);
             if (now.clock_ns != t->clock_ns)
                 now = dp_wall_clocks_read(tid, false);
             else
@@ -219,14 +222,14 @@ void dp_wall_settle(bool all)
     if (!dp_wall_is_on() || dp_process_has_seccomp() || !dp_lock_lock_until(&watch.lock, dp_clock_ns() + SETTLE_NS))
         return;
     int saved = errno;
-    settle(all);
+    settle_accounts(all);
     dp_lock_unlock(&watch.lock);
     errno = saved;
 }
 
 /* ---- on and off ------------------------------------------------------------------------------------------------- */
 
-/* What waits under way had of time before the profile is not in it. */
+/* Discards the time of waits under way that passed before the profile begins. */
 static void skip_waits(void)
 {
     struct dp_waiting wait;
@@ -235,7 +238,7 @@ static void skip_waits(void)
             dp_waiting_collect(&wait, dp_clock_ns());
 }
 
-static void begin(int64_t period_ns)
+static void turn_on(int64_t period_ns)
 {
     dp_wall_threads_init();
     watch.n_lists = 0;
@@ -245,9 +248,9 @@ static void begin(int64_t period_ns)
     skip_waits();
 }
 
-static void end(void)
+static void turn_off(void)
 {
-    settle(true);
+    settle_accounts(true);
     dp_store_relaxed(&dp_wall_now.period_ns, 0);
     dp_wall_threads_listen(false);
     for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++)
@@ -255,19 +258,20 @@ static void end(void)
             dp_wall_thread_remove(slot);
 }
 
-static void apply(void)
+/* Turns the profile on or off, or changes its period, as wanted_period_ns says. */
+static void apply_period(void)
 {
     int saved = errno;
     dp_lock_lock(&watch.lock);
-    int64_t now_ns = dp_load_relaxed(&dp_wall_now.period_ns), wanted = wanted_ns();
-    if (wanted)
-        dp_store_relaxed(&watch.last_ns, wanted);
-    if (!now_ns && wanted)
-        begin(wanted);
-    else if (now_ns && !wanted)
-        end();
+    int64_t before_ns = dp_load_relaxed(&dp_wall_now.period_ns), wanted_ns = wanted_period_ns();
+    if (wanted_ns)
+        dp_store_relaxed(&watch.last_ns, wanted_ns);
+    if (!before_ns && wanted_ns)
+        turn_on(wanted_ns);
+    else if (before_ns && !wanted_ns)
+        turn_off();
     else
-        dp_store_relaxed(&dp_wall_now.period_ns, wanted);
+        dp_store_relaxed(&dp_wall_now.period_ns, wanted_ns);
     dp_lock_unlock(&watch.lock);
     errno = saved;
 }
@@ -275,30 +279,30 @@ static void apply(void)
 void dp_wall_tune(int64_t period_ns)
 {
     dp_store_relaxed(&watch.rate_ns, period_ns);
-    apply();
+    apply_period();
 }
 
 void dp_wall_window_begin(int64_t period_ns)
 {
     dp_store_relaxed(&watch.window_ns, period_ns);
     dp_add_relaxed(&watch.n_windows, 1);
-    apply();
+    apply_period();
 }
 
 void dp_wall_window_end(void)
 {
     dp_sub_relaxed(&watch.n_windows, 1);
-    apply();
+    apply_period();
 }
 
 void dp_wall_forbid(void)
 {
     dp_store_relaxed(&watch.forbidden, true);
-    apply();
+    apply_period();
 }
 
-/* Half to one and a half periods from now. */
-static int64_t next_look_ns(int64_t period_ns)
+/* The time of the next look: half to one and a half periods from now. */
+static int64_t draw_next_look(int64_t period_ns)
 {
     int64_t now_ns = dp_clock_ns();
     uint64_t random = dp_hash_mix((uint64_t)now_ns ^ (uint64_t)watch.n_looks << 32);
@@ -319,12 +323,12 @@ int64_t dp_wall_look(bool keeps)
     if (!period_ns) {
         dp_wall_place_close(true);
     } else if (dp_process_is_filtered() || !dp_record_is_ready() || !dp_record_fork_copy_zero()) {
-        next_ns = next_look_ns(period_ns);
+        next_ns = draw_next_look(period_ns);
     } else {
         if (dp_clock_ns() >= watch.list_ns)
             list_threads(false);
         look_at_all(keeps);
-        next_ns = next_look_ns(period_ns);
+        next_ns = draw_next_look(period_ns);
     }
     dp_lock_unlock(&watch.lock);
     errno = saved;
@@ -334,7 +338,7 @@ int64_t dp_wall_look(bool keeps)
 DP_IN_CHILD void dp_wall_fork_child(void)
 {
     dp_lock_reset(&watch.lock);
-    dp_store_relaxed(&watch.n_windows, 0); /* of replies that the child does not write */
+    dp_store_relaxed(&watch.n_windows, 0); /* those of the parent's requests, which the child does not answer */
     dp_wall_threads_fork_child();
     if (!dp_wall_is_on())
         return;

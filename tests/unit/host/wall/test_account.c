@@ -57,7 +57,7 @@ static int64_t sum_rows(int64_t sums[DP_WALL_STATES])
 }
 
 /* A stretch of a thread's life, and what it adds to the rows. */
-static int64_t account(struct dp_wall_clocks now, uint32_t where, enum dp_wall_account_end end, bool stands,
+static int64_t account(struct dp_wall_clocks now, uint32_t where, enum dp_wall_account_end end, bool is_still,
                        int64_t mutex_ns, int64_t cond_ns, int64_t added[DP_WALL_STATES])
 {
     int64_t before[DP_WALL_STATES];
@@ -67,7 +67,7 @@ static int64_t account(struct dp_wall_clocks now, uint32_t where, enum dp_wall_a
         slot = dp_wall_thread_add(TID, &begin);
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     int64_t all = sum_rows(before);
-    t->stands = stands;
+    t->is_still = is_still;
     t->waits[0].record = of_mutex + 1;
     t->waits[0].ns += mutex_ns;
     t->waits[1].record = of_cond + 1;
@@ -180,7 +180,7 @@ static void states_sum_to_the_life(void **state)
                        added);
         for (unsigned k = 0; k < DP_WALL_STATES; k++)
             assert_true(added[k] >= 0);
-        assert_int_equal(sum + dp_wall_thread_at(dp_wall_thread_find(TID))->owed_ns, now.now_ns);
+        assert_int_equal(sum + dp_wall_thread_at(dp_wall_thread_find(TID))->unplaced_ns, now.now_ns);
     }
 }
 
