@@ -46,7 +46,7 @@ DOORS = {
     'dp_report_find_published_trace': MAY_WAIT,
     'dp_unwind_load_module': MAY_WAIT,
     'dp_agent_start': ONE_THREAD,
-    'dp_agent_errand_run': 'clones a prepared thread; in a process with one thread, as dp_agent_start',
+    'dp_agent_helper_run': 'clones a prepared thread; in a process with one thread, as dp_agent_start',
     'dp_commands_run': 'only in a thread of its own',
     'dp_http_listen_start': ONE_THREAD,
     'deltaprof_announce_hooks': 'in the constructor',

@@ -74,10 +74,10 @@ static struct {
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
-    bool (*_Atomic hear)(void); /* looks for commands; NULL: none can come */
-    _Atomic bool shares;        /* shares the host's descriptor table */
-    _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
-    _Atomic int32_t ended;      /* of the last agent that ended itself */
+    bool (*_Atomic commands)(void); /* carries out commands; NULL: none can come */
+    _Atomic bool shares;            /* shares the host's descriptor table */
+    _Atomic int32_t tid, maker;     /* thread ids: of the agent, and of its creator */
+    _Atomic int32_t ended;          /* of the last agent that ended itself */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */
 } agent;
@@ -94,8 +94,8 @@ DP_IN_CHILD static bool is_missing(void)
 /* Where there is an agent, it looks for commands; else hooks do. */
 DP_IN_CHILD static void want_poll(void)
 {
-    bool hears = dp_load_relaxed(&agent.hear) && dp_load_relaxed(&agent.state) == NONE;
-    bool wanted = hears || dp_load_relaxed(&agent.others) || is_missing();
+    bool by_hooks = dp_load_relaxed(&agent.commands) && dp_load_relaxed(&agent.state) == NONE;
+    bool wanted = by_hooks || dp_load_relaxed(&agent.others) || is_missing();
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
     dp_thread_gate_keep_polling(wanted);
 }
@@ -106,9 +106,9 @@ void dp_agent_keep_polling(bool wanted)
     want_poll();
 }
 
-void dp_agent_hear(bool (*fn)(void))
+void dp_agent_set_commands(bool (*fn)(void))
 {
-    dp_store_relaxed(&agent.hear, fn);
+    dp_store_relaxed(&agent.commands, fn);
     want_poll();
 }
 
@@ -138,7 +138,7 @@ static void set(const struct dp_config *conf)
     dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
     dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
     if (conf->stuck_ns || conf->wall_rate_ns || (dp_agent_tick_has_sink() && conf->interval_ns) ||
-        dp_load_relaxed(&agent.hear))
+        dp_load_relaxed(&agent.commands))
         dp_store_relaxed(&agent.wanted, true);
 }
 
@@ -235,9 +235,9 @@ static int64_t wake_at(void)
         next = agent.cpu_ns;
     if (agent.wall_ns < next)
         next = agent.wall_ns;
-    int64_t hear = dp_load_relaxed(&agent.hear) ? dp_clock_ns() + LOOK_NS : INT64_MAX;
-    if (hear < next)
-        next = hear;
+    int64_t commands = dp_load_relaxed(&agent.commands) ? dp_clock_ns() + LOOK_NS : INT64_MAX;
+    if (commands < next)
+        next = commands;
     if (!dp_load_relaxed(&agent.shares))
         return next;
     int64_t look = dp_clock_ns() + (dp_agent_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
@@ -275,11 +275,11 @@ static bool end_itself(void)
     return true;
 }
 
-/* Whether a command was that the profiler is to be off. */
-static bool hears_off(void)
+/* Carries out commands. Returns whether one has turned the profiler off. */
+static bool run_commands(void)
 {
-    bool (*hear)(void) = dp_load_relaxed(&agent.hear);
-    return hear && hear();
+    bool (*commands)(void) = dp_load_relaxed(&agent.commands);
+    return commands && commands();
 }
 
 static void *run(void *unused)
@@ -292,7 +292,7 @@ static void *run(void *unused)
     agent.cpu_ns = agent.wall_ns = 0;
     bool is_off = false;
     dp_agent_signals_unblock_crashes();
-    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
         uint32_t wakes = dp_load_acquire(&agent.wakes), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
@@ -300,7 +300,7 @@ static void *run(void *unused)
             dp_futex_wake(&agent.quit);
             return unused;
         }
-        is_off = hears_off() || (is_off && !dp_load_relaxed(&agent.wanted));
+        is_off = run_commands() || (is_off && !dp_load_relaxed(&agent.wanted));
         if (is_off && end_itself())
             return unused;
         look_for_alarms();

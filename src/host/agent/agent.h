@@ -26,10 +26,10 @@ bool dp_agent_may_poll(void);
 void dp_agent_poll_later(void);
 
 /*
- * From now on fn looks for commands from outside: the agent calls it some times a second, and ends itself if fn returns
- * true. Where there is no agent, deltaprof_poll is wanted for that. NULL: no more.
+ * fn carries out commands from outside. The agent calls it some times a second, and ends itself if fn returns true.
+ * While there is no agent, hooks must call deltaprof_poll for that. NULL: no commands any more.
  */
-void dp_agent_hear(bool (*fn)(void));
+void dp_agent_set_commands(bool (*fn)(void));
 /* Whether the library needs a thread that it does not have. */
 bool dp_agent_needs_poll(void);
 

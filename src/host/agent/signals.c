@@ -194,8 +194,7 @@ static void on_crash(int sig, siginfo_t *info, void *at)
 
 void dp_agent_signals_unblock_crashes(void)
 {
-    sigset_t unblocked, others;
-    sigemptyset(&unblocked);
+    sigset_t others;
     sigfillset(&others);
     for (int i = 0; i < N_CRASHES; i++) {
         struct action now = {.handler = SIG_DFL};
@@ -204,7 +203,6 @@ void dp_agent_signals_unblock_crashes(void)
             syscall(SYS_rt_sigaction, crashes[i], NULL, &now, sizeof now.mask) ||
             now.handler != (void (*)(int))(uintptr_t)on_crash)
             continue;
-        sigaddset(&unblocked, crashes[i]);
         sigdelset(&others, crashes[i]);
     }
     pthread_sigmask(SIG_SETMASK, &others, NULL);

@@ -15,7 +15,7 @@ sighandler_t dp_agent_request_handler(void);
  */
 void dp_agent_request_init(int sig, const struct sigaction *replacement);
 
-/* The signal requests no profiles from now on. The program's handler still runs. */
+/* Signals request no profiles from now on; the host's handler still runs. */
 void dp_agent_request_stop(void);
 
 /* The signal that requests profiles; 0: none. */

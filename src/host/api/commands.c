@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/api/commands.c - hears commands from outside, and carries them out.
+ * host/api/commands.c - receives commands (deltaprof on, off, set) and carries them out.
  *
  * While the profiler is off, hooks look for a command: each thread counts the bytes that it allocates, and at the end
- * of its countdown, every few milliseconds (dp_heap_hear), the outer edge of the hook asks the kernel whether the
- * process's word of the control file has changed. So a process that is off has no thread, no table and no open file.
- * While the profiler is on, the agent looks ten times a second, and hooks do not.
+ * of its countdown, every few milliseconds (dp_heap_watch_commands), the outer edge of the hook asks the kernel whether
+ * the process's word of the control file has changed. So a process that is off has no thread, no table and no open
+ * file. While the profiler is on, the agent looks ten times a second, and hooks do not.
  *
- *     OFF   hooks look --on--> an errand starts the profiler and creates the agent --> ON
+ *     OFF   hooks look --on--> a helper starts the profiler and creates the agent --> ON
  *     ON    the agent looks --off--> writes the last profiles, stops the profiler, ends itself --> OFF
  *
- * A command is carried out in a thread of the library (host/agent/errand.h): it reads text, opens files, and creates
- * threads, which no hook may do. A look that finds the word changed by a command for another process costs such a
- * thread, too; there are as many words as processes at most.
+ * A command is carried out in a helper thread (host/agent/helper.h): it reads text, opens files, and creates threads,
+ * which no hook may do. Processes whose ids are the same modulo the number of words share a word; a command for one of
+ * them costs the others a helper thread, too.
  *
  * The answer goes into the command's slot. A process that cannot write it there has carried out the command all the
  * same.
@@ -26,7 +26,7 @@
 #include "base/text.h"
 #include "config/settings.h"
 #include "host/agent/agent.h"
-#include "host/agent/errand.h"
+#include "host/agent/helper.h"
 #include "host/agent/tick.h"
 #include "host/api/core.h"
 #include "host/heap/heap.h"
@@ -156,7 +156,7 @@ void dp_commands_run(void)
         return;
     dp_agent_start();
     dp_http_listen_start();
-    if (!dp_agent_errand_has_rights()) {
+    if (!dp_agent_helper_has_rights()) {
         int64_t deadline_ns = INT64_MAX;
         dp_http_listen_stop(deadline_ns);
         dp_agent_quiesce(deadline_ns);
@@ -195,13 +195,13 @@ void dp_commands_begin(const struct dp_config *conf)
                err == -ENOTSUP ? "no tmpfs of this user in XDG_RUNTIME_DIR or /dev/shm" : "the control file");
         return;
     }
-    dp_agent_errand_init();
+    dp_agent_helper_init();
     dp_store_relaxed(&commands.file, file);
-    dp_heap_hear(true);
-    dp_agent_hear(run_in_agent);
+    dp_heap_watch_commands(true);
+    dp_agent_set_commands(run_in_agent);
 }
 
-bool dp_commands_are_heard(void)
+bool dp_commands_are_on(void)
 {
     return dp_load_relaxed(&commands.file) != NULL;
 }
@@ -231,33 +231,33 @@ bool dp_commands_poll(void)
     if (!dp_process_is_noted())
         return false;
     int64_t kept = deltaprof_guard_enter();
-    bool runs = dp_agent_errand_run(dp_commands_run);
+    bool runs = dp_agent_helper_run(dp_commands_run);
     deltaprof_guard_exit(kept);
     return runs;
 }
 
 void dp_commands_before_thread_create(void)
 {
-    if (!dp_commands_are_heard() || dp_process_has_seccomp() || !dp_process_is_noted())
+    if (!dp_commands_are_on() || dp_process_has_seccomp() || !dp_process_is_noted())
         return;
     int64_t kept = deltaprof_guard_enter();
-    dp_agent_errand_prepare();
+    dp_agent_helper_prepare();
     deltaprof_guard_exit(kept);
     dp_commands_poll();
 }
 
 void dp_commands_forbid(int64_t deadline_ns)
 {
-    if (!dp_commands_are_heard())
+    if (!dp_commands_are_on())
         return;
     dp_store_relaxed(&commands.file, NULL);
-    dp_heap_hear(false);
-    dp_agent_hear(NULL);
-    dp_agent_errand_wait(deadline_ns);
+    dp_heap_watch_commands(false);
+    dp_agent_set_commands(NULL);
+    dp_agent_helper_wait(deadline_ns);
 }
 
 DP_IN_CHILD void dp_commands_fork_child(void)
 {
     dp_store_relaxed(&commands.seen, 0);
-    dp_agent_errand_fork_child();
+    dp_agent_helper_fork_child();
 }

@@ -92,7 +92,7 @@ static void learn_for_children(void)
  */
 static void fork_prepare(void)
 {
-    if (dp_commands_are_heard() && dp_lock_lock_until(&dp_core.lock, dp_clock_ns() + FORK_WAIT_NS))
+    if (dp_commands_are_on() && dp_lock_lock_until(&dp_core.lock, dp_clock_ns() + FORK_WAIT_NS))
         dp_core.is_forking = true;
     if (!dp_core.initialized)
         return;
@@ -348,7 +348,7 @@ int deltaprof_start_preloaded(const char *conf)
 /* Its hooks must be installed before main, so they are where the profiler may be turned on later, too. */
 int deltaprof_python_wanted(void)
 {
-    bool may_run = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING || dp_commands_are_heard();
+    bool may_run = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING || dp_commands_are_on();
     return may_run ? (int)dp_core_conf.python : -ENOTCONN;
 }
 

@@ -28,8 +28,8 @@
 #include "host/api/recording.h"
 #include "host/agent/agent.h"
 #include "host/agent/alone.h"
-#include "host/agent/errand.h"
 #include "host/agent/exit.h"
+#include "host/agent/helper.h"
 #include "host/agent/signals.h"
 #include "host/agent/tick.h"
 #include "host/thread/sigstack.h"
@@ -39,7 +39,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ERRAND_NS 2000000000 /* the longest that the program waits for a command that is being carried out */
+#define HELPER_NS 2000000000 /* the longest that the program waits for a command that is being carried out */
 
 /* Creates the threads that are needed and missing. True: at least one was created. */
 static bool make_threads(void)
@@ -150,8 +150,8 @@ bool deltaprof_has_threads(void)
 
 void deltaprof_stop_agent(void)
 {
-    if (dp_commands_are_heard() && !dp_agent_is_self() && dp_process_is_noted())
-        dp_agent_errand_wait(dp_clock_ns() + ERRAND_NS);
+    if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
+        dp_agent_helper_wait(dp_clock_ns() + HELPER_NS);
     if (dp_core_is_disabled() || dp_agent_is_self())
         return;
     int saved = errno;
@@ -170,8 +170,8 @@ void deltaprof_stop_agent(void)
 
 void deltaprof_before_restrict(void)
 {
-    if (dp_commands_are_heard() && !dp_agent_is_self() && dp_process_is_noted())
-        dp_agent_errand_wait(dp_clock_ns() + ERRAND_NS);
+    if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
+        dp_agent_helper_wait(dp_clock_ns() + HELPER_NS);
     if (dp_core_is_disabled())
         return;
     int32_t self = (int32_t)syscall(SYS_gettid);
@@ -187,8 +187,8 @@ void deltaprof_resume(void)
 
 void deltaprof_before_thread_exit(void)
 {
-    bool is_heard = dp_commands_are_heard() && !dp_process_has_seccomp() && dp_process_is_noted();
-    if ((dp_core_is_disabled() && !is_heard) || syscall(SYS_gettid) != getpid() || dp_agent_alone_has_main_exited())
+    bool has_commands = dp_commands_are_on() && !dp_process_has_seccomp() && dp_process_is_noted();
+    if ((dp_core_is_disabled() && !has_commands) || syscall(SYS_gettid) != getpid() || dp_agent_alone_has_main_exited())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_agent_alone_main_exits();
@@ -205,9 +205,9 @@ void deltaprof_before_tsc_trap(void)
 
 void deltaprof_before_seccomp(void)
 {
-    bool is_off = dp_commands_are_heard() && dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE;
-    if (dp_commands_are_heard() && !dp_agent_is_self() && dp_process_is_noted())
-        dp_commands_forbid(dp_clock_ns() + ERRAND_NS);
+    bool is_off = dp_commands_are_on() && dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE;
+    if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
+        dp_commands_forbid(dp_clock_ns() + HELPER_NS);
     if (is_off && dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         dp_process_note_seccomp();
     if (dp_core_is_disabled() || dp_agent_is_self())

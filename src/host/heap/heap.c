@@ -40,7 +40,7 @@
 #define REARM_NS    40000000            /* such a process checks about that often */
 
 static _Atomic int64_t heap_rate; /* 0: off */
-static _Atomic bool hears;
+static _Atomic bool watches_commands;
 static _Atomic int64_t rearmed_ns; /* when a thread of such a process last checked; a number, so relaxed */
 
 /* ---- the thread's countdown ---- */
@@ -51,7 +51,7 @@ static _Atomic int64_t rearmed_ns; /* when a thread of such a process last check
  */
 static int64_t rearm_bytes(const struct dp_thread *thread)
 {
-    if (!dp_load_relaxed(&hears))
+    if (!dp_load_relaxed(&watches_commands))
         return REARM_BYTES;
     int64_t now_ns = dp_clock_coarse_ns(), since_ns = now_ns - dp_load_relaxed(&rearmed_ns);
     int64_t bytes = thread->armed && !thread->rate ? thread->drawn : 0;
@@ -383,9 +383,9 @@ void dp_heap_tune(int64_t rate)
     dp_store_relaxed(&heap_rate, rate);
 }
 
-void dp_heap_hear(bool wanted)
+void dp_heap_watch_commands(bool on)
 {
-    dp_store_relaxed(&hears, wanted);
+    dp_store_relaxed(&watches_commands, on);
 }
 
 int64_t dp_heap_rate(void)

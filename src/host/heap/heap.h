@@ -12,8 +12,8 @@
 void dp_heap_tune(int64_t rate);
 int64_t dp_heap_rate(void);
 
-/* wanted: while no samples are wanted, a thread's sampled path is reached every few milliseconds, if it allocates. */
-void dp_heap_hear(bool wanted);
+/* on: a thread that allocates enters its sampled path every few milliseconds also while no samples are wanted. */
+void dp_heap_watch_commands(bool on);
 
 /*
  * Makes the calling thread draw a new distance at its next event, so that changed rates apply at once. Not under the
