@@ -85,8 +85,11 @@ static void *thread_pointer(void)
 
 /* ---- the prepared thread ---------------------------------------------------------------------------------------- */
 
-/* What the prepared thread runs: notes where its id may be. */
-static void *run_once(void *unused)
+/*
+ * What the prepared thread runs: notes where its id may be. Its descriptor usually lies at the end of the stack;
+ * nothing beyond that is read.
+ */
+static void *run_once(void *stack_end)
 {
     dp_thread_mark_own();
     int32_t tid = (int32_t)syscall(SYS_gettid);
@@ -94,12 +97,14 @@ static void *run_once(void *unused)
     helper.stack = (void *)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63);
     _Atomic int32_t *words = (_Atomic int32_t *)(uintptr_t)pthread_self();
     helper.n_places = 0;
-    for (size_t i = 0; i < SEARCHED_BYTES / sizeof *words && helper.n_places < PLACES; i++)
+    size_t n_bytes = (uintptr_t)stack_end - (uintptr_t)words;
+    n_bytes = n_bytes < SEARCHED_BYTES ? n_bytes : SEARCHED_BYTES;
+    for (size_t i = 0; i < n_bytes / sizeof *words && helper.n_places < PLACES; i++)
         if (dp_load_relaxed(&words[i]) == tid)
             helper.places[helper.n_places++] = &words[i];
     dp_store_release(&helper.prepared_tid, (uint32_t)tid); /* [PLACES] */
     dp_futex_wake(&helper.prepared_tid);
-    return unused;
+    return NULL;
 }
 
 /* Waits until the thread is no longer in the process, which is a moment after the kernel has cleared its id. */
@@ -142,7 +147,8 @@ static bool prepare_thread(void)
     dp_store_relaxed(&helper.prepared_tid, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool is_made = !pthread_attr_setstack(&attr, stack, n_bytes) && !pthread_create(&thread, &attr, run_once, NULL);
+    bool is_made = !pthread_attr_setstack(&attr, stack, n_bytes) &&
+                   !pthread_create(&thread, &attr, run_once, (char *)stack + n_bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     if (!is_made) {
