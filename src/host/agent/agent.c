@@ -292,7 +292,7 @@ static void *run(void *unused)
     agent.cpu_ns = agent.wall_ns = 0;
     bool is_off = false;
     dp_agent_signals_unblock_crashes();
-    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+    dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
     for (;;) {
         uint32_t wakes = dp_load_acquire(&agent.wakes), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {

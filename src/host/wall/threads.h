@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/wall/threads.h - the table of threads whose time is profiled, with an account of each: up to when its time is in
- * rows, and how the time since then is divided among states. Context: hook, unless said.
+ * rows, and how the time since then is divided among states. Context: hook, unless stated otherwise.
  */
 #pragma once
 
