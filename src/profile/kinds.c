@@ -39,6 +39,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 4,
             .period_type = "space",
             .period_unit = "bytes",
+            .keys = "heap_rate=512k",
             .table_share = 12,
             .can_grow = true,
             .endpoints =
@@ -63,6 +64,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
+            .keys = "mutex_rate=1",
             .table_share = 2,
             .has_locks = true,
             .endpoints =
@@ -86,6 +88,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
+            .keys = "block_rate=10us",
             .table_share = 2,
             .has_locks = true,
             .tells_stuck = true,
@@ -109,6 +112,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "cpu",
             .period_unit = "nanoseconds",
+            .keys = "cpu_rate=10ms",
             .table_share = 2,
             .endpoints =
                 {
@@ -132,6 +136,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
+            .keys = "mutex_rate=1,block_rate=10us",
             .table_share = 1,
             .has_locks = true,
             .endpoints =
@@ -154,6 +159,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "wall",
             .period_unit = "nanoseconds",
+            .keys = "wall_rate=100ms",
             .table_share = 1,
             .is_settled_late = true,
             .endpoints =

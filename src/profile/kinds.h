@@ -78,6 +78,7 @@ struct dp_kind {
     struct dp_kind_type types[DP_KIND_TYPES_MAX];
     unsigned n_types, n_values; /* values: the types that every row has; the others are added on demand, in groups */
     const char *period_type, *period_unit;
+    const char *keys;     /* of the configuration, with values that switch the kind on */
     unsigned table_share; /* of the memory for records, relative to the other kinds; 0: no records in the table */
     bool can_grow;        /* its records may use memory that other parts of the profiler leave unused */
     bool has_locks;       /* rows have a lock kind, by which requests filter; events have a duration */

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "config/lock_kinds.h"
 #include "tool/query/print.h"
+#include "tool/serve/serve.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -226,6 +227,11 @@ int dp_cli_run(int argc, char **argv)
                     (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
         status = DP_EXIT_USAGE;
         dp_query_print_error("run", "%s", error.line);
+        goto out;
+    }
+    struct dp_config_address address;
+    if (!failed && serve && !dp_serve_address_parse(serve, *conf.token, "run", "--serve", &address)) {
+        status = DP_EXIT_USAGE;
         goto out;
     }
     if (!failed && *conf.push && dp_run_beside_check(&conf, dir, why, sizeof why)) {

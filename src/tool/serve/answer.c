@@ -36,6 +36,7 @@ struct deltaprof_http_reply {
     struct dp_http_request request;
     struct dp_http_reply_headers headers;
     struct dp_recover_bytes text;
+    char line[160]; /* of an error that names something */
     size_t n_sent;
     int64_t window_ns;              /* monotonic end of ?seconds=; 0: none */
     struct dp_serve_cursor *window; /* what happens in it */
@@ -68,12 +69,17 @@ static int read_directory(struct dp_serve_family *f)
     return n < 0 ? n : 0;
 }
 
-static bool is_sampled(const struct dp_serve_family *f, unsigned kind)
+/* A profile without rows would say that nothing happened, where nobody looked. */
+static void refuse_off(struct deltaprof_http_reply *r)
 {
-    for (size_t i = 0; i < f->workers.at.n; i++)
-        if (f->workers.at.at[i]->table.samples[kind])
-            return true;
-    return false;
+    const struct dp_kind *kind = &dp_kind_table[r->request.kind];
+    if (r->request.pid)
+        snprintf(r->line, sizeof r->line, "%s is off in this process: start it with %s, or deltaprof set %d %s",
+                 kind->name, kind->keys, r->request.pid, kind->keys);
+    else
+        snprintf(r->line, sizeof r->line, "%s is off in all processes: start them with %s, or deltaprof set PID %s",
+                 kind->name, kind->keys, kind->keys);
+    refuse(r, 404, r->line);
 }
 
 /* Whether the request can be answered from outside. */
@@ -89,8 +95,10 @@ static void check(struct deltaprof_http_reply *r)
         refuse(r, 404, "pid: no profiled process that runs has it; the index lists them");
     else if (!dp_serve_family.workers.at.n && !dp_serve_family.workers.n_ended)
         refuse(r, 503, "no profiled process has begun yet");
-    else if (q->seconds && !is_sampled(&dp_serve_family, q->kind))
-        refuse(r, 503, "no process samples this kind: start them with its key, cpu_rate=10ms for example");
+    else if (dp_serve_workers_lack(&dp_serve_family.workers, q->kind, q->pid))
+        refuse_off(r);
+    else if (q->seconds && !dp_serve_family.workers.at.n)
+        refuse(r, 503, "no profiled process runs now");
 }
 
 static void write_joined(struct deltaprof_http_reply *r, const struct dp_serve_deltas *deltas, int64_t from_ns)

@@ -31,12 +31,23 @@ static void print_process(struct dp_openmetrics *out, const struct dp_serve_work
     clock_gettime(CLOCK_REALTIME, &now);
     if (w->inuse_bytes >= 0)
         snprintf(in_use, sizeof in_use, "%lld", (long long)w->inuse_bytes);
-    dp_openmetrics_print(
-        out,
-        "<tr><td>%d<td>%s<td>%lld s<td>%s<td><a href=\"delta_heap?pid=%d\">delta_heap</a> "
-        "<a href=\"delta_block?pid=%d\">delta_block</a> <a href=\"delta_mutex?pid=%d\">delta_mutex</a>\n",
-        (int)t->pid, clean(t->program, name), (long long)(now.tv_sec - t->begin_wall_ns / 1000000000), in_use,
-        (int)t->pid, (int)t->pid, (int)t->pid);
+    dp_openmetrics_print(out, "<tr><td>%d<td>%s<td>%lld s<td>%s<td>", (int)t->pid, clean(t->program, name),
+                         (long long)(now.tv_sec - t->begin_wall_ns / 1000000000), in_use);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        if (t->samples[kind] && dp_serve_workers_tell(kind))
+            dp_openmetrics_print(out, "<a href=\"delta_%s?pid=%d\">delta_%s</a> ", dp_kind_table[kind].name,
+                                 (int)t->pid, dp_kind_table[kind].name);
+    dp_openmetrics_print(out, "\n");
+}
+
+static void print_endpoint(struct dp_serve_family *f, struct dp_openmetrics *out,
+                           const struct dp_kind_endpoint *endpoint, unsigned kind)
+{
+    if (f->workers.at.n + f->workers.n_ended && dp_serve_workers_lack(&f->workers, kind, 0))
+        dp_openmetrics_print(out, "<li>%s: off in all processes; <code>%s</code> switches it on\n", endpoint->name,
+                             dp_kind_table[kind].keys);
+    else
+        dp_openmetrics_print(out, "<li><a href=\"%s\">%s</a>: %s\n", endpoint->name, endpoint->name, endpoint->words);
 }
 
 int dp_serve_pages_index(struct dp_serve_family *f, dp_pprof_write_fn fn, void *ctx)
@@ -56,8 +67,7 @@ int dp_serve_pages_index(struct dp_serve_family *f, dp_pprof_write_fn fn, void *
                          (unsigned long long)f->workers.n_ended);
     for (size_t i = 0; (endpoint = dp_kind_endpoint_at(i, &kind)); i++)
         if (dp_serve_workers_tell(kind))
-            dp_openmetrics_print(&out, "<li><a href=\"%s\">%s</a>: %s\n", endpoint->name, endpoint->name,
-                                 endpoint->words);
+            print_endpoint(f, &out, endpoint, kind);
     dp_openmetrics_print(
         &out, "<li><a href=\"view\">view</a>: the page, live\n<li><a href=\"metrics\">metrics</a>: OpenMetrics\n</ul>\n"
               "<p>Rows have the label pid. <code>?pid=N</code>: one process.</p>\n</html>\n");
@@ -69,6 +79,7 @@ int dp_serve_pages_index(struct dp_serve_family *f, dp_pprof_write_fn fn, void *
 /* Of one process and kind, by type. */
 struct sums {
     int64_t of[DP_KIND_TYPES_MAX];
+    bool is_on; /* else its zeros say nothing */
 };
 
 /* w NULL: the processes that have ended. */
@@ -91,9 +102,12 @@ static void print_value(struct dp_openmetrics *out, unsigned kind, unsigned type
                              (long long)value);
 }
 
-static int keep_sums(void *ctx, struct dp_serve_delta *delta)
+static int add_up(void *ctx, struct dp_serve_delta *delta)
 {
-    dp_serve_join_sums(delta, ctx);
+    struct sums *sums = ctx;
+    dp_serve_join_sums(delta, sums->of);
+    for (size_t i = 0; i < DP_KIND_TYPES_MAX; i++)
+        sums->is_on |= sums->of[i] != 0;
     return 0;
 }
 
@@ -104,10 +118,16 @@ static void print_type(struct dp_serve_family *f, struct dp_openmetrics *out, un
     const char *unit = !strcmp(t->unit, "nanoseconds") ? "seconds" : !strcmp(t->unit, "bytes") ? "bytes" : "";
     char name[96];
     snprintf(name, sizeof name, "%s_%s%s%s", dp_kind_table[kind].name, t->name, *unit ? "_" : "", unit);
+    bool is_on = sums[f->workers.at.n].is_on;
+    for (size_t i = 0; i < f->workers.at.n; i++)
+        is_on |= sums[i].is_on;
+    if (!is_on)
+        return;
     dp_openmetrics_family(out, name, t->nature == DP_KIND_FLOW ? "counter" : "gauge", unit, "");
     for (size_t i = 0; i < f->workers.at.n; i++)
-        print_value(out, kind, type, f->workers.at.at[i], sums[i].of[type]);
-    if (t->nature == DP_KIND_FLOW)
+        if (sums[i].is_on)
+            print_value(out, kind, type, f->workers.at.at[i], sums[i].of[type]);
+    if (t->nature == DP_KIND_FLOW && sums[f->workers.at.n].is_on)
         print_value(out, kind, type, NULL, sums[f->workers.at.n].of[type]);
 }
 
@@ -138,11 +158,14 @@ int dp_serve_pages_metrics(struct dp_serve_family *f, dp_pprof_write_fn fn, void
         if (!dp_serve_workers_tell(kind))
             continue;
         memset(sums.at, 0, (n + 1) * sizeof *sums.at);
-        for (size_t i = 0; i < n && !out.err; i++)
-            out.err = dp_serve_workers_since_start(&f->workers, kind, f->workers.at.at[i]->table.pid, keep_sums,
-                                                   sums.at[i].of);
+        for (size_t i = 0; i < n && !out.err; i++) {
+            const struct dp_recover_table *t = &f->workers.at.at[i]->table;
+            sums.at[i].is_on = t->samples[kind];
+            out.err = dp_serve_workers_since_start(&f->workers, kind, t->pid, add_up, &sums.at[i]);
+        }
+        sums.at[n].is_on = f->workers.was_on[kind];
         if (f->workers.ended[kind])
-            dp_serve_join_sums(f->workers.ended[kind], sums.at[n].of);
+            add_up(&sums.at[n], f->workers.ended[kind]);
         for (unsigned type = 0; type < dp_kind_table[kind].n_values; type++)
             print_type(f, &out, kind, type, sums.at);
     }

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/module.h"
-#include "config/address.h"
 #include "endpoint/access.h"
 #include "endpoint/socket.h"
 #include "pprof/gzip.h"
@@ -109,14 +108,14 @@ static int serve(const struct dp_serve_options *options, const struct dp_http_se
     return err;
 }
 
-/* False: the reason was printed. */
-static bool parse_address(const struct dp_serve_options *options, struct dp_config_address *address)
+bool dp_serve_address_parse(const char *text, bool has_token, const char *verb, const char *option,
+                            struct dp_config_address *address)
 {
-    if (dp_config_address_parse(address, options->listen))
-        dp_query_print_error("serve", "--listen %s: HOST:PORT, HOST:PORT-PORT or unix:PATH", options->listen);
-    else if (!address->local && !*options->token)
-        dp_query_print_error("serve", "--listen %s: other machines could read it: give --token FILE too",
-                             options->listen);
+    if (dp_config_address_parse(address, text))
+        dp_query_print_error(verb, "%s %s: not HOST:PORT, HOST:PORT-PORT or unix:PATH", option, text);
+    else if (!address->local && !has_token)
+        dp_query_print_error(verb, "%s %s: other machines could read it: give %s too", option, text,
+                             strcmp(verb, "run") ? "--token FILE" : "-o token=FILE");
     else
         return true;
     return false;
@@ -155,7 +154,7 @@ int dp_serve_run(const struct dp_serve_options *options)
     char why[DP_RECOVER_WHY];
     const struct dp_http_server_ops *ops = NULL;
     struct dp_config_address address;
-    if (!parse_address(options, &address))
+    if (!dp_serve_address_parse(options->listen, *options->token, "serve", "--listen", &address))
         return DP_EXIT_USAGE;
     if (!dp_query_naming_module_dir(modules)) {
         http.dir = modules;

@@ -12,6 +12,8 @@
  */
 #pragma once
 
+#include "config/address.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -21,6 +23,10 @@ struct dp_serve_options {
     const char *tables; /* directory; NULL: the user's own one */
     pid_t program;      /* ends when this process and all others of the directory have ended; 0: at a signal */
 };
+
+/* Parses the address that `option` of `verb` has. False: the reason was printed. */
+bool dp_serve_address_parse(const char *text, bool has_token, const char *verb, const char *option,
+                            struct dp_config_address *);
 
 /* Serves until SIGINT or SIGTERM. Returns an exit status; errors were printed. */
 int dp_serve_run(const struct dp_serve_options *);

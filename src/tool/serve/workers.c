@@ -116,6 +116,8 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
     if (w->reader && dp_vec_room(&all->at, 1)) {
         if (!all->first_ns || table->begin_wall_ns < all->first_ns)
             all->first_ns = table->begin_wall_ns;
+        for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+            all->was_on[kind] |= table->samples[kind];
         all->at.at[all->at.n++] = w;
         return;
     }
@@ -258,6 +260,28 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;
+}
+
+/* 1: the profile has values. */
+static int has_values(void *ctx, struct dp_serve_delta *delta)
+{
+    int64_t sums[DP_KIND_TYPES_MAX], any = 0;
+    (void)ctx;
+    dp_serve_join_sums(delta, sums);
+    for (size_t i = 0; i < DP_KIND_TYPES_MAX; i++)
+        any |= sums[i];
+    return any != 0;
+}
+
+bool dp_serve_workers_lack(struct dp_serve_workers *all, unsigned kind, pid_t pid)
+{
+    bool is_on = !pid && all->was_on[kind];
+    for (size_t i = 0; i < all->at.n; i++)
+        is_on |= pid == all->at.at[i]->table.pid && all->at.at[i]->table.samples[kind];
+    if (is_on)
+        return false;
+    dp_serve_workers_refresh(all);
+    return !dp_serve_workers_since_start(all, kind, pid, has_values, NULL);
 }
 
 void dp_serve_workers_fini(struct dp_serve_workers *all)

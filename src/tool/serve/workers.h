@@ -45,6 +45,7 @@ struct dp_serve_workers {
     unsigned turn;
     int64_t first_ns; /* the begin of the first process, ns of Unix time; 0: there was none */
     uint64_t n_ended, n_failed;
+    bool was_on[DP_KIND_TABLES];                  /* in any process, at its start */
     struct dp_serve_delta *ended[DP_KIND_TABLES]; /* all that ended processes did; NULL: nothing */
 };
 
@@ -64,5 +65,10 @@ void dp_serve_workers_refresh(struct dp_serve_workers *);
 int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, dp_serve_delta_fn fn, void *ctx);
 /* Passes profiles since the start instead: of the process with this pid, or, for pid 0, of all, ended ones included. */
 int dp_serve_workers_since_start(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
+/*
+ * Whether a kind is off in the process with this pid, or, for pid 0, was off in all that were seen: it was off at their
+ * start, and nothing was recorded since, as would be if it was switched on later.
+ */
+bool dp_serve_workers_lack(struct dp_serve_workers *, unsigned kind, pid_t pid);
 const struct dp_serve_worker *dp_serve_workers_find(const struct dp_serve_workers *, pid_t pid);
 void dp_serve_workers_fini(struct dp_serve_workers *);

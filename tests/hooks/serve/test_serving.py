@@ -146,19 +146,37 @@ def that_windows_and_bad_requests_are_answered():
         window = s.profile('heap?seconds=1')
         assert made(window) == {} and made(window, 'inuse_space') == {str(process.pid): 25 * BYTES}, made(window)
         assert window.duration_ns >= 1000000000, window.duration_ns
-        assert b'cpu_rate' in s.get('profile?seconds=1', 503)
+        for page, kind, key in (('profile?seconds=1', 'cpu', 'cpu_rate'), ('delta_mutex', 'mutex', 'mutex_rate'),
+                                ('block', 'block', 'block_rate'), (f'delta_chain?pid={process.pid}', 'chain', 'mutex_rate')):
+            text = s.get(page, 404).decode()
+            assert text.startswith(f'{kind} is off') and f'{key}=' in text, text
         for page, status in (('delta_heap?pid=x', 400), ('heap?pid=1', 404), ('heap?types=inuse', 400), ('waits', 404),
                              ('nothing', 404), ('delta_heap?cursor=%20', 400)):
             assert s.get(page, status).count(b'\n') == 1, page
         assert b'loopback' not in s.get('', 403, {'Host': 'evil.example'})
         index = s.get('').decode()
-        assert f'<td>{process.pid}<td>victim_works' in index and 'delta_chain' in index, index
+        assert f'<td>{process.pid}<td>victim_works' in index and 'delta_chain: off' in index, index
         metrics = s.get('metrics').decode()
         assert f'deltaprof_heap_alloc_objects_total{{pid="{process.pid}",program="victim_works"}} 5' in metrics, metrics
-        assert metrics.endswith('# EOF\n') and b'<html' in s.get('view')
+        assert metrics.endswith('# EOF\n') and 'deltaprof_mutex' not in metrics and b'<html' in s.get('view')
         other = subprocess.run([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', s.tables], capture_output=True, text=True)
         assert other.returncode == 1 and 'another deltaprof serve' in other.stderr, other
         assert s.stop() == 0 and s.errors == '', s.errors
+
+
+def that_kinds_are_answered_that_a_process_has():
+    """One process without locks beside one with them, which then ends: its waits were measured, and none is a result."""
+    with Serving() as s:
+        s.start(50, 'wait')
+        s.get('delta_block', 404)
+        other = s.start(50, 'wait', conf=EXACT.replace('block_rate=0', 'block_rate=1ns'))
+        assert made(s.profile('delta_block'), 'contentions') == {}
+        metrics = s.get('metrics').decode()
+        assert re.findall(r'^deltaprof_block_contentions_total{pid="(\d+)"', metrics, re.M) == [str(other.pid)], metrics
+        other.kill()
+        other.wait()
+        wait_until(lambda: s.ended() == 1)
+        s.profile('block')
 
 
 def that_run_serves_a_family_until_it_has_ended():
@@ -189,7 +207,7 @@ def that_run_serves_a_family_until_it_has_ended():
         run.stdout.close()
         run.stderr.close()
     bad = subprocess.run([DELTAPROF, 'run', '--serve', 'here', '--', '/bin/true'], capture_output=True, text=True)
-    assert bad.returncode == 126 and 'HOST:PORT' in bad.stderr and bad.stderr.count('\n') == 1, bad
+    assert bad.returncode == 2 and '--serve here' in bad.stderr and 'HOST:PORT' in bad.stderr and bad.stderr.count('\n') == 1, bad
 
 
 def that_a_family_whose_server_was_killed_is_recovered():
