@@ -22,6 +22,7 @@ enum deltaprof_outside_flags {
     DELTAPROF_OUTSIDE_KILLED = 4,      /* the comments #ended and #killed */
     DELTAPROF_OUTSIDE_SKIP_EMPTY = 8,  /* without a row: returns 1 */
     DELTAPROF_OUTSIDE_RAW = 16,        /* not compressed */
+    DELTAPROF_OUTSIDE_ENDED = 32,      /* the comment #ended */
 };
 
 /* Facts about a written profile. */
@@ -45,6 +46,16 @@ struct deltaprof_outside {
     /* Writes a profile of kind (enum deltaprof_kind) through fn. Returns 0; 1: no row; or a negative errno. */
     int (*write)(unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
                  struct deltaprof_outside_profile *profile);
+    /*
+     * Where files of a process are written from outside: each of its events is in one file, also if the writer is
+     * killed. `keep`, between a write without SINCE_* and the moment at which its file gets the name with number seq,
+     * stores in the tables how far that profile goes; seq is above `highest`, the last number that was stored. It holds
+     * if that file exists, or once `kept` was called. fd: the file of the tables, open for writing; one process at a
+     * time. 0 or a negative errno.
+     */
+    int (*keep)(int fd, unsigned kind, uint32_t seq);
+    int (*kept)(int fd, unsigned kind);
+    uint32_t (*highest)(void);
 };
 
 DELTAPROF_API const struct deltaprof_outside *deltaprof_outside(void);

@@ -117,14 +117,51 @@ int dp_tables_place_lock(int dir)
     return refuse(fd, -EAGAIN);
 }
 
-bool dp_tables_place_is_served(const char *directory)
+int dp_tables_place_set_files(int lock, const char *out)
+{
+    size_t n = strlen(out);
+    if (n >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (ftruncate(lock, 0))
+        return -errno;
+    ssize_t written = n ? pwrite(lock, out, n, 0) : 0;
+    return written == (ssize_t)n ? 0 : written < 0 ? -errno : -ENOSPC;
+}
+
+void dp_tables_place_files(int dir, char out[PATH_MAX])
+{
+    int fd = openat(dir, DP_TABLES_SERVE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? 0 : pread(fd, out, PATH_MAX - 1, 0);
+    out[n > 0 ? n : 0] = '\0';
+    if (*out != '/')
+        *out = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Whether another program has the lock; *has_text: whether the file is not empty. */
+static bool look_at_lock(const char *directory, bool *has_text)
 {
     char path[PATH_MAX];
+    struct stat st;
     dp_text_format(path, sizeof path, "%s/" DP_TABLES_SERVE_FILE, directory);
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    *has_text = fd >= 0 && !syscall(SYS_fstat, (int)fd, &st) && st.st_size;
     if (fd < 0)
         return false;
-    bool is_served = syscall(SYS_flock, (int)fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    bool is_locked = syscall(SYS_flock, (int)fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
     syscall(SYS_close, (int)fd);
-    return is_served;
+    return is_locked;
+}
+
+bool dp_tables_place_is_served(const char *directory)
+{
+    bool has_text;
+    return look_at_lock(directory, &has_text);
+}
+
+bool dp_tables_place_wants_table(const char *directory)
+{
+    bool has_text;
+    return look_at_lock(directory, &has_text) || has_text;
 }

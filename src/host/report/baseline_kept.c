@@ -5,11 +5,16 @@
  * Each kind has two columns. The one that is not valid is filled before the file of a profile gets its name, and
  * becomes the valid one afterwards. If the process is killed in between, the number of the file is in the filled
  * column: where that file exists, a reader takes that column.
+ *
+ * Where another process writes the files (`deltaprof serve -o`), it keeps its baselines there in the same way, by
+ * pwrite to the file: its own memory has a copy of the tables, with the same distances.
  */
 #include "host/report/consumer.h"
 #include "host/shared/table_file.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static unsigned next_column(const struct dp_tables_file *header, unsigned kind)
 {
@@ -66,6 +71,46 @@ void dp_consumer_baseline_adopt(struct dp_consumer *c, unsigned which)
         if (to)
             *to = from[id];
     }
-    c->showed_inuse = true; /* its last file has levels: one that has none is news */
+    c->showed_inuse = dp_kind_has_levels(c->kind); /* its last file has levels: one that has none is news */
     c->from = (struct dp_window_edge){column->wall_ns, column->mono_ns};
+}
+
+/* Writes a part of the copied tables to their file. */
+static int write_range(int fd, const void *from, size_t n_bytes)
+{
+    const char *at = from, *begin = (const char *)dp_shared_file_header();
+    while (n_bytes) {
+        ssize_t n = pwrite(fd, at, n_bytes, at - begin);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n ? -errno : -ENOSPC;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int dp_consumer_baseline_store(const struct dp_consumer *c, int fd, unsigned which, uint32_t seq)
+{
+    struct dp_tables_file *header = dp_shared_file_header();
+    enum dp_tables_array id = DP_ARRAY_COLUMNS + 2 * c->kind + which;
+    const struct dp_shared_array *array = dp_shared_array(id);
+    struct dp_tables_file_column *column = &header->columns[which][c->kind];
+    uint32_t n = (uint32_t)(c->base.n < array->most ? c->base.n : array->most);
+    if (n)
+        memcpy(array->at, c->base.at, n * sizeof *c->base.at);
+    *column = (struct dp_tables_file_column){c->from.wall_ns, c->from.mono_ns, n, seq};
+    dp_shared_file_commit(id, n);
+    int err = write_range(fd, array->at, n * sizeof *c->base.at);
+    if (!err)
+        err = write_range(fd, &header->arrays[id].committed, sizeof header->arrays[id].committed);
+    return err ? err : write_range(fd, column, sizeof *column); /* last: its number makes the column count */
+}
+
+int dp_consumer_baseline_choose(int fd, unsigned kind, unsigned which)
+{
+    _Atomic uint32_t *current = &dp_shared_file_header()->current[kind];
+    dp_store_relaxed(current, which + 1);
+    return write_range(fd, current, sizeof *current);
 }

@@ -87,5 +87,11 @@ void dp_consumer_baseline_keep(const struct dp_consumer *, uint32_t seq);
 void dp_consumer_baseline_kept(const struct dp_consumer *);
 /* In that other process: the new consumer gets the baseline in this column (0 or 1) of the file of tables. */
 void dp_consumer_baseline_adopt(struct dp_consumer *, unsigned column);
+/*
+ * For that other process, if it writes the files: store writes the baseline of a consumer whose write was committed to
+ * a column of the file of tables, fd; choose makes a column the valid one. 0 or a negative errno.
+ */
+int dp_consumer_baseline_store(const struct dp_consumer *, int fd, unsigned column, uint32_t seq);
+int dp_consumer_baseline_choose(int fd, unsigned kind, unsigned column);
 /* Makes the present state the baseline: earlier events are in no profile. Drops a pending profile. 0 or -errno. */
 int dp_consumer_skip(struct dp_consumer *);

@@ -408,7 +408,7 @@ void dp_shared_file_set_done(bool is_done, bool is_end)
     memcpy(path, file.directory, n);
     path[n] = '/';
     memcpy(path + n + 1, file.name, strlen(file.name) + 1);
-    if (!dp_tables_place_is_served(file.directory)) /* else the program that serves it deletes it */
+    if (!dp_tables_place_wants_table(file.directory)) /* else the program that serves it deletes it */
         syscall(SYS_unlinkat, AT_FDCWD, path, 0);
     errno = saved;
 }

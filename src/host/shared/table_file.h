@@ -39,7 +39,7 @@ void dp_shared_file_commit(enum dp_tables_array id, uint32_t n);
 
 /*
  * Writes to the file whether all its data was delivered; a reader then has nothing to do. is_end, if so: the process
- * ends; deletes the file, unless a program serves the directory and will do that. Async-signal-safe.
+ * ends; deletes the file, unless another program is to read it first. Async-signal-safe.
  */
 void dp_shared_file_set_done(bool is_done, bool is_end);
 /* Writes to the file that CPU time was sampled at mono_ns: if the process is killed, its last window ends no earlier.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/serve.c - `deltaprof serve`: one endpoint for all profiled processes of a user. */
 #include "tool/cli/cli.h"
+#include "base/text.h"
 #include "tool/query/print.h"
 #include "tool/serve/serve.h"
 
@@ -23,41 +24,60 @@ static const char about[] =
     "Cursors live in this process: after a restart of serve the first delta begins at each process's start again.\n"
     "While it runs, other commands leave the tables of ended processes to it.\n"
     "\n"
+    "  -o DIR            every interval, writes what each process did as files DIR/PROGRAM.PID.SEQ.KIND.pb.gz, as a\n"
+    "                    process with out=DIR does; of those that write none themselves (out=none). The last files\n"
+    "                    of one that ended have the comments #ended and, if it was killed, #killed. A server that is\n"
+    "                    killed and started again loses nothing and writes nothing twice\n"
+    "  --interval TIME   between the files of a process (15s); 0: only the last ones are written\n"
     "  --listen ADDRESS  HOST:PORT, HOST:PORT-PORT (the first free one) or unix:PATH; default 127.0.0.1:6060\n"
     "  --token FILE      its first line is asked for, as Bearer or as a password; needed for other machines\n"
     "  --while PID       ends when this process and all in TABLES have ended\n"
     "\n"
     "Exit status: 0 after SIGINT or SIGTERM; 1 if nothing could be served; 2 for wrong usage.\n";
 
-enum { LISTEN = 1, TOKEN, WHILE };
+enum { LISTEN = 1, TOKEN, WHILE, INTERVAL, OUT = 'o' };
+
+static int refuse(const char *option, const char *value, const char *why)
+{
+    dp_query_print_error("serve", "%s %s: %s", option, value, why);
+    return DP_EXIT_USAGE;
+}
 
 int dp_cli_serve(int argc, char **argv)
 {
     static const struct option options[] = {{"listen", required_argument, NULL, LISTEN},
                                             {"token", required_argument, NULL, TOKEN},
                                             {"while", required_argument, NULL, WHILE},
+                                            {"interval", required_argument, NULL, INTERVAL},
                                             {0}};
-    struct dp_serve_options serve = {.listen = "127.0.0.1:6060", .token = ""};
+    struct dp_serve_options serve = {.listen = "127.0.0.1:6060", .token = "", .interval_ns = INT64_C(15000000000)};
+    const char *interval = NULL;
     int option;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+    while ((option = getopt_long(argc, argv, "o:", options, NULL)) >= 0) {
         char *end;
         if (option == LISTEN)
             serve.listen = optarg;
         else if (option == TOKEN)
             serve.token = optarg;
+        else if (option == OUT)
+            serve.out = optarg;
+        else if (option == INTERVAL && !dp_text_read_time(optarg, &serve.interval_ns) && serve.interval_ns >= 0)
+            interval = optarg;
+        else if (option == INTERVAL)
+            return refuse("--interval", optarg, "not a time, such as 500ms or 15s");
         else if (option != WHILE)
             return DP_EXIT_USAGE;
-        else if ((serve.program = (pid_t)strtol(optarg, &end, 10)) <= 0 || *end) {
-            dp_query_print_error("serve", "--while %s: not the number of a process", optarg);
-            return DP_EXIT_USAGE;
-        }
+        else if ((serve.program = (pid_t)strtol(optarg, &end, 10)) <= 0 || *end)
+            return refuse("--while", optarg, "not the number of a process");
     }
     if (argc - optind > 1) {
         dp_query_print_error("serve", "wrong arguments: deltaprof serve %s", dp_cli_verb("serve")->arguments);
         return DP_EXIT_USAGE;
     }
+    if (interval && !serve.out)
+        return refuse("--interval", interval, "needs -o DIR, where files are written");
     serve.tables = argv[optind];
     return dp_serve_run(&serve);
 }

@@ -53,7 +53,8 @@ static bool has_ended(int fd, const struct dp_tables_file *h)
     return n > 0 && n == m && !memcmp(link, ours, (size_t)n) && started > h->made_wall_ns + 1000000000;
 }
 
-static void describe(struct dp_recover_table *t, int fd)
+/* served: where files of processes that write none are written; "": nowhere. */
+static void describe(struct dp_recover_table *t, int fd, const char *served)
 {
     static struct dp_tables_file h;
     struct stat st;
@@ -75,8 +76,15 @@ static void describe(struct dp_recover_table *t, int fd)
     t->samples[DP_KIND_WALL] = h.wall_rate_ns;
     memcpy(t->program, h.program, sizeof t->program);
     dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
+    t->stamp = (struct dp_stamp){h.pid_scope, h.process};
+    t->is_written_outside = !*h.out && *served;
+    if (t->is_written_outside)
+        snprintf(t->out, sizeof t->out, "%s", served);
     bool is_done = dp_load_relaxed(&h.state) == DP_TABLE_IS_DONE;
-    t->state = !has_ended(fd, &h) ? DP_RECOVER_LIVES : is_done ? DP_RECOVER_DONE : DP_RECOVER_ENDED;
+    t->was_killed = !is_done;
+    t->state = !has_ended(fd, &h)                  ? DP_RECOVER_LIVES
+               : is_done && !t->is_written_outside ? DP_RECOVER_DONE
+                                                   : DP_RECOVER_ENDED;
 }
 
 /* A file that never got its name: of a process that was killed meanwhile. */
@@ -116,7 +124,7 @@ static int by_begin(const void *a, const void *b)
     return x->begin_wall_ns < y->begin_wall_ns ? -1 : x->begin_wall_ns > y->begin_wall_ns;
 }
 
-static int add(struct dp_recover_list *list, int dir, const char *name)
+static int add(struct dp_recover_list *list, int dir, const char *name, const char *served)
 {
     struct dp_recover_table *at = realloc(list->at, (list->n + 1) * sizeof *at);
     if (!at)
@@ -128,7 +136,7 @@ static int add(struct dp_recover_list *list, int dir, const char *name)
     struct dp_recover_table *t = &list->at[list->n++];
     memset(t, 0, sizeof *t);
     strcpy(t->name, name);
-    describe(t, fd);
+    describe(t, fd, served);
     close(fd);
     return 0;
 }
@@ -138,13 +146,15 @@ static int add_family(struct dp_recover_list *list, int dir, const char *family)
 {
     int fd = openat(dir, family, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err = 0;
     DIR *tables = fd < 0 ? NULL : fdopendir(fd);
+    char served[PATH_MAX];
     if (!tables)
         return 0;
+    dp_tables_place_files(fd, served);
     for (struct dirent *entry; !err && (entry = readdir(tables));) {
         char name[DP_TABLE_NAME_MAX];
         if (is_name(entry->d_name) && strlen(family) + strlen(entry->d_name) + 1 < sizeof name) {
             dp_text_format(name, sizeof name, "%s/%s", family, entry->d_name);
-            err = add(list, dir, name);
+            err = add(list, dir, name, served);
         }
     }
     closedir(tables);
@@ -166,13 +176,15 @@ int dp_recover_list(const char *directory, struct dp_recover_list *list, char *w
         dp_text_format(why, DP_RECOVER_WHY, "%s: cannot %s: %s", list->directory, what, strerror(-fd));
         return fd;
     }
+    char served[PATH_MAX];
+    dp_tables_place_files(fd, served);
     DIR *dir = fdopendir(fd);
     int err = dir ? 0 : -errno;
     for (struct dirent *entry; !err && (entry = readdir(dir));)
         if (is_unfinished(entry->d_name))
             delete_unfinished(fd, entry->d_name);
         else if (is_name(entry->d_name))
-            err = add(list, fd, entry->d_name);
+            err = add(list, fd, entry->d_name, served);
         else if (!directory && !strncmp(entry->d_name, DP_TABLES_RUN, strlen(DP_TABLES_RUN)))
             err = add_family(list, fd, entry->d_name);
     if (dir)
@@ -200,7 +212,7 @@ const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *lis
     return NULL;
 }
 
-int dp_recover_serve(const char *directory, char *why)
+int dp_recover_serve(const char *directory, const char *out, char *why)
 {
     const char *what = "lock";
     char path[PATH_MAX];
@@ -210,8 +222,14 @@ int dp_recover_serve(const char *directory, char *why)
         snprintf(path, sizeof path, "%s", directory);
     int dir = dp_tables_place_open(path, true, &what);
     int fd = dir < 0 ? dir : dp_tables_place_lock(dir);
+    int err = fd < 0 ? 0 : dp_tables_place_set_files(fd, out);
     if (dir >= 0)
         close(dir);
+    if (err) {
+        close(fd);
+        fd = err;
+        what = "write the file `" DP_TABLES_SERVE_FILE "`";
+    }
     if (fd == -EAGAIN)
         dp_text_format(why, DP_RECOVER_WHY, "%s: another deltaprof serve has this directory", path);
     else if (fd < 0)
@@ -222,6 +240,26 @@ int dp_recover_serve(const char *directory, char *why)
 bool dp_recover_is_served(const char *directory)
 {
     return dp_tables_place_is_served(directory);
+}
+
+bool dp_recover_was_served(const char *directory, char out[PATH_MAX])
+{
+    const char *what;
+    char path[PATH_MAX];
+    if (!directory)
+        dp_tables_place_default(path, sizeof path);
+    int dir = dp_tables_place_open(directory ? directory : path, false, &what);
+    *out = '\0';
+    if (dir < 0)
+        return false;
+    dp_tables_place_files(dir, out);
+    close(dir);
+    return *out;
+}
+
+void dp_recover_end_files(int lock)
+{
+    dp_tables_place_set_files(lock, "");
 }
 
 void dp_recover_end_serving(const char *directory)

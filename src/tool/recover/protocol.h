@@ -12,13 +12,16 @@
 #define DP_RECOVER_FD_SOCKET 3
 #define DP_RECOVER_FD_TABLE  4
 
+enum dp_recover_what { DP_RECOVER_COPY, DP_RECOVER_WRITE, DP_RECOVER_KEEP, DP_RECOVER_KEPT };
+
 struct dp_recover_question {
-    uint32_t is_write; /* 0: copy the tables */
-    uint32_t kind, flags;
+    uint32_t what; /* enum dp_recover_what */
+    uint32_t kind, flags, seq;
 };
 
 struct dp_recover_answer {
     int32_t err;
+    uint32_t highest; /* SEQ that the tables name */
     struct deltaprof_outside_profile profile;
     char why[DP_RECOVER_WHY];
 };

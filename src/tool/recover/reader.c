@@ -68,6 +68,26 @@ static int send_part(void *ctx, const void *bytes, size_t n_bytes)
                : -EPIPE;
 }
 
+static void obey(const struct deltaprof_outside *outside, const char *proc, struct files *files,
+                 const struct dp_recover_question *q, struct dp_recover_answer *a)
+{
+    switch (q->what) {
+    case DP_RECOVER_WRITE:
+        a->err = outside->write(q->kind, q->flags, send_part, NULL, &a->profile);
+        break;
+    case DP_RECOVER_KEEP:
+        a->err = outside->keep(DP_RECOVER_FD_TABLE, q->kind, q->seq);
+        break;
+    case DP_RECOVER_KEPT:
+        a->err = outside->kept(DP_RECOVER_FD_TABLE, q->kind);
+        break;
+    default:
+        a->err = outside->adopt(DP_RECOVER_FD_TABLE, proc, is_written, files, a->why, sizeof a->why);
+        if (!a->err)
+            a->highest = outside->highest();
+    }
+}
+
 /* --read-tables PROC DIRECTORY PROGRAM PID */
 int dp_recover_reader(int argc, char **argv)
 {
@@ -85,10 +105,8 @@ int dp_recover_reader(int argc, char **argv)
         const uint32_t end = 0;
         if (!outside)
             memcpy(a.why, why, sizeof why);
-        else if (q.is_write)
-            a.err = outside->write(q.kind, q.flags, send_part, NULL, &a.profile);
         else
-            a.err = outside->adopt(DP_RECOVER_FD_TABLE, proc, is_written, &files, a.why, sizeof a.why);
+            obey(outside, proc, &files, &q, &a);
         if (!dp_recover_send(DP_RECOVER_FD_SOCKET, &end, sizeof end) ||
             !dp_recover_send(DP_RECOVER_FD_SOCKET, &a, sizeof a))
             break;

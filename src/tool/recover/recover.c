@@ -24,6 +24,7 @@ struct dp_recover {
     int socket;
     pid_t reader;
     bool is_dead;
+    uint32_t highest;
 };
 
 /* The command deltaprof: this program, or the one beside it. */
@@ -124,6 +125,8 @@ int dp_recover_refresh(struct dp_recover *r, char *why)
     struct dp_recover_answer a;
     int err = ask(r, &q, NULL, NULL, &a);
     a.why[sizeof a.why - 1] = '\0';
+    if (a.highest > r->highest)
+        r->highest = a.highest;
     if (err)
         dp_text_format(why, DP_RECOVER_WHY, "%s", *a.why ? a.why : "its reader ended: the tables are damaged");
     return err;
@@ -135,7 +138,9 @@ struct dp_recover *dp_recover_open(const char *directory, const struct dp_recove
     char text[DP_RECOVER_WHY];
     struct dp_recover *r = calloc(1, sizeof *r);
     int dir = r ? dp_tables_place_open(directory, false, &what) : -ENOMEM;
-    int fd = dir < 0 ? dir : openat(dir, table->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int fd = dir < 0 ? dir : openat(dir, table->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && dir >= 0 && (errno == EACCES || errno == EROFS)) /* profiles can be made, but no files kept */
+        fd = openat(dir, table->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     int err = fd < 0 ? (dir < 0 ? dir : -errno) : start_reader(r, fd, table);
     if (dir >= 0)
         close(dir);
@@ -157,12 +162,33 @@ struct dp_recover *dp_recover_open(const char *directory, const struct dp_recove
 int dp_recover_write(struct dp_recover *r, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
                      struct deltaprof_outside_profile *profile)
 {
-    const struct dp_recover_question q = {1, kind, flags};
+    const struct dp_recover_question q = {DP_RECOVER_WRITE, kind, flags, 0};
     struct dp_recover_answer a;
     int err = ask(r, &q, fn, ctx, &a);
     if (profile)
         *profile = a.profile;
     return err;
+}
+
+int dp_recover_keep(struct dp_recover *r, unsigned kind, uint32_t seq)
+{
+    const struct dp_recover_question q = {DP_RECOVER_KEEP, kind, 0, seq};
+    struct dp_recover_answer a;
+    if (seq > r->highest)
+        r->highest = seq;
+    return ask(r, &q, NULL, NULL, &a);
+}
+
+int dp_recover_kept(struct dp_recover *r, unsigned kind)
+{
+    const struct dp_recover_question q = {DP_RECOVER_KEPT, kind, 0, 0};
+    struct dp_recover_answer a;
+    return ask(r, &q, NULL, NULL, &a);
+}
+
+uint32_t dp_recover_highest(const struct dp_recover *r)
+{
+    return r->highest;
 }
 
 void dp_recover_close(struct dp_recover *r)

@@ -5,7 +5,8 @@
  *     list       which tables a directory has, and whose
  *     open       one table; a process of its own reads it (library.c), so that a damaged one harms nobody
  *     write      a profile of one kind, through a sink
- *     deliver    of an ended process: writes its last profiles as files, and deletes the table
+ *     files      writes what is new of all kinds as the next files of the process
+ *     deliver    of an ended process: writes its last files, and deletes the table
  *
  * Strings are valid as long as their struct. One thread at a time for each struct. Errors are negative errnos, with one
  * line in `why` (DP_RECOVER_WHY bytes), which names what could not be read.
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "base/mem.h"
+#include "pprof/stamp.h"
 #include "tmpfs/table_file.h"
 #include "tmpfs/table_place.h"
 
@@ -41,7 +43,10 @@ struct dp_recover_table {
     int64_t n_bytes;              /* of memory */
     bool samples[DP_KIND_TABLES]; /* by kind: it was on at the start */
     char program[64];
-    char out[PATH_MAX]; /* where it writes its files; "": nowhere */
+    struct dp_stamp stamp;   /* of its files; process 0: it has written none */
+    bool was_killed;         /* of one that has ended */
+    bool is_written_outside; /* by the program that serves the directory, since it writes no files itself */
+    char out[PATH_MAX];      /* where its files are written; "": nowhere */
 };
 
 struct dp_recover_list {
@@ -71,6 +76,22 @@ int dp_recover_write(struct dp_recover *, unsigned kind, unsigned flags, deltapr
                      struct deltaprof_outside_profile *profile);
 void dp_recover_close(struct dp_recover *); /* takes NULL */
 
+/*
+ * Of a reader that was opened for files: stores how far the last profile without SINCE_* goes, before its file gets the
+ * name with number seq, which must be above `highest`; kept: after that. See outside.h.
+ */
+int dp_recover_keep(struct dp_recover *, unsigned kind, uint32_t seq);
+int dp_recover_kept(struct dp_recover *, unsigned kind);
+uint32_t dp_recover_highest(const struct dp_recover *);
+
+/*
+ * Writes what all kinds have since the last files of the process as its next ones, in table->out. flags: ENDED, KILLED,
+ * or 0. Returns the number of files, or a negative errno: what has no file comes with the next ones.
+ */
+int dp_recover_files_write(struct dp_recover *, const struct dp_recover_table *table, unsigned flags);
+/* Deletes temporary files that were left a minute ago or before, by a writer that was killed. */
+void dp_recover_files_clean(const char *out);
+
 /* A growing array, and the fn that appends to it. */
 struct dp_recover_bytes {
     DP_VEC(uint8_t) at;
@@ -89,9 +110,15 @@ int dp_recover_delete(const char *directory, const struct dp_recover_table *tabl
 
 /*
  * Takes the lock of the one program that serves a directory: while it lives, processes that end leave their tables to
- * it, and others deliver none. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
+ * it, and others deliver none. out: the directory, an absolute path, in which it writes files of the processes that
+ * write none themselves; "": it writes none. If it is killed, processes go on to leave their tables, whose last files
+ * then belong there. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
  */
-int dp_recover_serve(const char *directory, char *why);
+int dp_recover_serve(const char *directory, const char *out, char *why);
+/* With that descriptor: all files were written, and no other program is to write any. */
+void dp_recover_end_files(int lock);
+/* Whether such a program was killed: where its files are. */
+bool dp_recover_was_served(const char *directory, char out[PATH_MAX]);
 /* Deletes the file of that lock, and the directory if nothing else is in it. */
 void dp_recover_end_serving(const char *directory);
 /* Whether another program serves the directory. */

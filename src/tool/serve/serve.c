@@ -5,6 +5,7 @@
  */
 #include "tool/serve/serve.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/module.h"
 #include "endpoint/access.h"
@@ -19,10 +20,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_CONNECTIONS 64
@@ -46,6 +49,26 @@ static bool is_over(struct looker *l)
     return l->n_alone >= LOOKS_ALONE;
 }
 
+/* Requests are answered between the files of two processes. */
+static void write_files(bool is_last)
+{
+    for (bool some = true; some;) {
+        pthread_mutex_lock(&dp_serve_family.lock);
+        some = dp_serve_workers_write_next(&dp_serve_family.workers, dp_clock_coarse_ns(), is_last);
+        pthread_mutex_unlock(&dp_serve_family.lock);
+    }
+}
+
+/* How long nothing is to be done, if nothing happens. */
+static int pause_ms(int n_left)
+{
+    pthread_mutex_lock(&dp_serve_family.lock);
+    int64_t due_ns = dp_serve_workers_due(&dp_serve_family.workers);
+    pthread_mutex_unlock(&dp_serve_family.lock);
+    int64_t ms = due_ns == INT64_MAX ? LOOK_MS : (due_ns - dp_clock_coarse_ns()) / 1000000 + 1;
+    return n_left > 0 || ms < 1 ? 1 : ms < LOOK_MS ? (int)ms : LOOK_MS;
+}
+
 static void *look_for_changes(void *looker)
 {
     struct looker *l = looker;
@@ -53,7 +76,7 @@ static void *look_for_changes(void *looker)
     int n_left = 0;
     for (bool stops = false; !stops;) {
         struct pollfd fds[2] = {{.fd = l->signals, .events = POLLIN}, {.fd = l->changes, .events = POLLIN}};
-        poll(fds, 2, n_left > 0 ? 1 : LOOK_MS);
+        poll(fds, 2, pause_ms(n_left));
         if (fds[1].revents)
             (void)!read(l->changes, events, sizeof events);
         pthread_mutex_lock(&dp_serve_family.lock);
@@ -61,6 +84,7 @@ static void *look_for_changes(void *looker)
                                        &dp_serve_family.cursors);
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
+        write_files(false);
     }
     (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
     return NULL;
@@ -146,6 +170,40 @@ static int open_socket(const struct dp_serve_options *options, struct dp_config_
     return fd;
 }
 
+static void print_failure(const char *why)
+{
+    dp_query_print_error("serve", "%s", why);
+}
+
+/*
+ * Makes the directory of files. Without one, writes the last files of a server that wrote files and was killed, before
+ * the mark of that is lost. False: the reason was printed.
+ */
+static bool prepare_files(const struct dp_serve_options *options, char out[PATH_MAX])
+{
+    if (!options->out) {
+        if (dp_recover_was_served(options->tables, out))
+            dp_recover_all(options->tables, out, print_failure);
+        *out = '\0';
+        return true;
+    }
+    if ((mkdir(options->out, 0700) && errno != EEXIST) || !realpath(options->out, out) || access(out, W_OK | X_OK)) {
+        dp_query_print_error("serve", "-o %s: %s", options->out, strerror(errno));
+        return false;
+    }
+    dp_recover_files_clean(out);
+    return true;
+}
+
+/* The files of all processes until now. The next server goes on where these end. */
+static void finish_files(void)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    while (dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors) > 0)
+        continue;
+    write_files(true);
+}
+
 int dp_serve_run(const struct dp_serve_options *options)
 {
     struct dp_serve_family *f = &dp_serve_family;
@@ -164,9 +222,14 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_query_print_error("serve", "the module http is not there: %s", http.error ? http.error : "not installed");
         return DP_EXIT_FAILED;
     }
+    char out[PATH_MAX] = "", before[PATH_MAX];
+    if (!prepare_files(options, out))
+        return DP_EXIT_FAILED;
     dp_mem_cap(SIZE_MAX); /* what the processes did is joined here */
     f->workers.directory = options->tables;
-    int lock = dp_recover_serve(options->tables, why);
+    f->workers.interval_ns = options->out ? options->interval_ns : 0;
+    bool goes_on = dp_recover_was_served(options->tables, before);
+    int lock = dp_recover_serve(options->tables, out, why);
     if (lock < 0) {
         dp_query_print_error("serve", "%s", why);
         return DP_EXIT_FAILED;
@@ -181,6 +244,10 @@ int dp_serve_run(const struct dp_serve_options *options)
         close(socket);
         dp_http_socket_remove_file();
     }
+    if (socket >= 0)
+        finish_files();
+    if (socket >= 0 || !goes_on)
+        dp_recover_end_files(lock);
     if (options->program)
         dp_recover_end_serving(f->workers.path);
     dp_serve_cursors_fini(&f->cursors);

@@ -21,7 +21,9 @@ struct dp_serve_options {
     const char *listen; /* as the key `listen` */
     const char *token;  /* file; "": none */
     const char *tables; /* directory; NULL: the user's own one */
-    pid_t program;      /* ends when this process and all others of the directory have ended; 0: at a signal */
+    const char *out;    /* directory for files of processes that write none; NULL: none are written */
+    int64_t interval_ns;
+    pid_t program; /* ends when this process and all others of the directory have ended; 0: at a signal */
 };
 
 /* Parses the address that `option` of `verb` has. False: the reason was printed. */

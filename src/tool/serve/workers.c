@@ -8,6 +8,7 @@
  */
 #include "tool/serve/workers.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "tool/query/print.h"
 #include "tool/serve/join.h"
@@ -110,6 +111,7 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
         return;
     w->table = *table;
     w->inuse_bytes = -1;
+    w->due_ns = all->interval_ns ? dp_clock_coarse_ns() + all->interval_ns : INT64_MAX;
     w->lives = table->state == DP_RECOVER_LIVES;
     w->is_listed = true;
     w->reader = dp_recover_open(all->path, table, why);
@@ -222,6 +224,46 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
             n_left++;
     }
     return err ? err : n_left;
+}
+
+/* An error is said when it begins, and again when it changes. */
+static void report_files(struct dp_serve_workers *all, const struct dp_serve_worker *w, int err)
+{
+    if (err && err != all->files_error)
+        dp_query_print_error("serve", "-o %s: cannot write the profiles of %s %d: %s; they come with later ones",
+                             w->table.out, w->table.program, (int)w->table.pid, strerror(-err));
+    all->files_error = err;
+}
+
+static bool writes_outside(const struct dp_serve_worker *w)
+{
+    return w->lives && w->table.is_written_outside;
+}
+
+bool dp_serve_workers_write_next(struct dp_serve_workers *all, int64_t now_ns, bool is_last)
+{
+    char why[DP_RECOVER_WHY];
+    struct dp_serve_worker *w = NULL;
+    for (size_t i = 0; i < all->at.n && !w; i++)
+        if (writes_outside(all->at.at[i]) && (is_last ? all->at.at[i]->due_ns >= 0 : all->at.at[i]->due_ns <= now_ns))
+            w = all->at.at[i];
+    if (!w)
+        return false;
+    w->due_ns = is_last ? -1 : now_ns + all->interval_ns;
+    int err = dp_recover_refresh(w->reader, why);
+    if (!err)
+        err = dp_recover_files_write(w->reader, &w->table, 0);
+    report_files(all, w, err < 0 ? err : 0);
+    return true;
+}
+
+int64_t dp_serve_workers_due(const struct dp_serve_workers *all)
+{
+    int64_t due_ns = INT64_MAX;
+    for (size_t i = 0; i < all->at.n; i++)
+        if (writes_outside(all->at.at[i]) && all->at.at[i]->due_ns < due_ns)
+            due_ns = all->at.at[i]->due_ns;
+    return due_ns;
 }
 
 void dp_serve_workers_refresh(struct dp_serve_workers *all)

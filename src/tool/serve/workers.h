@@ -31,6 +31,7 @@ struct dp_serve_worker {
     struct dp_recover_table table;
     struct dp_recover *reader;
     bool lives, is_listed;
+    int64_t due_ns;      /* its next files, monotonic */
     int64_t inuse_bytes; /* as of the last heap profile; -1: none */
 };
 
@@ -43,7 +44,9 @@ struct dp_serve_workers {
     DP_VEC(struct dp_serve_worker *) at;
     DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is logged once */
     unsigned turn;
-    int64_t first_ns; /* the begin of the first process, ns of Unix time; 0: there was none */
+    int64_t first_ns;    /* the begin of the first process, ns of Unix time; 0: there was none */
+    int64_t interval_ns; /* between files; 0: only the last ones are written */
+    int files_error;     /* of the last files that were not written; it was said */
     uint64_t n_ended, n_failed;
     bool was_on[DP_KIND_TABLES];                  /* in any process, at its start */
     struct dp_serve_delta *ended[DP_KIND_TABLES]; /* all that ended processes did; NULL: nothing */
@@ -59,6 +62,13 @@ void dp_serve_delta_drop(struct dp_serve_delta *);
  * milliseconds each, so it does so for at most `most` of them. Returns how many are left, or a negative errno.
  */
 int dp_serve_workers_look(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
+/*
+ * Writes the next files of one process that is due, of those that write none themselves. False: none is due. What
+ * cannot be written comes with the files of the next interval. At the end is_last makes all due once more.
+ */
+bool dp_serve_workers_write_next(struct dp_serve_workers *, int64_t now_ns, bool is_last);
+/* When the next files are due; INT64_MAX: never. */
+int64_t dp_serve_workers_due(const struct dp_serve_workers *);
 /* Reads the tables of all processes again: what follows is of now. */
 void dp_serve_workers_refresh(struct dp_serve_workers *);
 /* Passes a delta of each process to fn. 0, -ENOMEM or fn's error. */

@@ -29,11 +29,12 @@ class Serving:
         self.stack = contextlib.ExitStack()
         self.tables = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
         self.stack.callback(shutil.rmtree, self.tables, ignore_errors=True)
+        self.out = new_directory()
         self.start_server()
         return self
 
-    def start_server(self):
-        self.server = subprocess.Popen([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', self.tables],
+    def start_server(self, *words):
+        self.server = subprocess.Popen([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', *words, self.tables],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.stack.callback(self.server.kill)
         self.url = re.search(r'http://\S+', self.server.stdout.readline())[0]
@@ -47,14 +48,25 @@ class Serving:
         _, self.errors = self.server.communicate(timeout=60)
         return self.server.returncode
 
-    def start(self, n_blocks, how, conf=EXACT, out=None):
-        """Returns when it has made its blocks."""
+    def start(self, n_blocks, how, conf=EXACT, out=None, wait=True):
+        """Returns when it has made its blocks, unless wait is false."""
         p = subprocess.Popen([victim('works'), str(n_blocks), how], env=environment(f'{conf},tables={self.tables}', out),
                              stdout=subprocess.PIPE)
         self.stack.callback(p.stdout.close)
         self.stack.callback(p.kill)
-        assert p.stdout.readline() == b'done\n'
+        assert not wait or p.stdout.readline() == b'done\n'
         return p
+
+    def kill_server(self):
+        self.server.kill()
+        self.server.communicate()
+
+    def files(self, kind='heap'):
+        """All files of a kind that the server wrote, by number."""
+        return [reader.load(path) for path in reader.files(self.out, kind)]
+
+    def in_files(self):
+        return sum(n for f in self.files() for n in made(f).values())
 
     def get(self, page, status=200, headers=None):
         request = urllib.request.Request(self.url + page, headers=headers or {})
@@ -177,6 +189,56 @@ def that_kinds_are_answered_that_a_process_has():
         other.wait()
         wait_until(lambda: s.ended() == 1)
         s.profile('block')
+
+
+def that_files_of_all_processes_are_written():
+    """With their own pids, at the interval and at their ends; a later server goes on."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out, '--interval', '100ms')
+        ended, killed, living = s.start(70, 'end'), s.start(30, 'wait'), s.start(20, 'wait')
+        ended.wait()
+        wait_until(lambda: s.in_files() == 120)
+        killed.kill()
+        killed.wait()
+        wait_until(lambda: s.ended() == 2)
+        last = {p.pid: reader.load(reader.files(s.out, 'heap', '*', str(p.pid))[-1]).comments for p in (ended, killed)}
+        assert '#ended' in last[ended.pid] and '#killed' not in last[ended.pid], last
+        assert '#ended' in last[killed.pid] and '#killed' in last[killed.pid], last
+        assert s.stop() == 0 and s.errors == '', s.errors
+        s.start_server('-o', s.out)
+        living.kill()
+        living.wait()
+        wait_until(lambda: s.ended() == 1)
+        assert s.in_files() == 120, s.files()
+        top = subprocess.run([DELTAPROF, 'top', '--by', 'process', '--type', 'alloc_objects', s.out], capture_output=True, text=True)
+        assert all(re.search(rf'victim_works[. ]{p.pid}', top.stdout) for p in (ended, killed, living)), top
+
+
+def that_a_server_that_is_killed_loses_and_doubles_nothing():
+    """Processes begin, go on, end and are killed meanwhile, and while there is no server."""
+    with Serving() as s:
+        s.stop()
+        expected, words = 0, ('-o', s.out, '--interval', '20ms')
+        s.start_server(*words)
+        for i in range(6):
+            slow = s.start(2000, 'slow', wait=False)
+            killed = s.start(100 + i, 'wait')
+            s.kill_server()
+            s.start_server(*words)
+            killed.kill()
+            killed.wait()
+            s.kill_server()
+            slow.wait()
+            expected += 2100 + i
+            s.start_server(*words)
+        wait_until(lambda: os.listdir(s.tables) == ['serve'])
+        assert s.in_files() == expected, (s.in_files(), expected)
+        s.kill_server()
+        s.start(50, 'end').wait()
+        done = subprocess.run([DELTAPROF, 'recover', s.tables], check=True, capture_output=True, text=True)
+        assert s.in_files() == expected + 50, (s.in_files(), expected, done, os.listdir(s.tables))
+        s.start_server()
 
 
 def that_run_serves_a_family_until_it_has_ended():

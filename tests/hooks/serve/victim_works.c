@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// victim_works.c - makes a known number of blocks: victim_works BLOCKS end|wait. "wait": then waits until it is killed.
+// victim_works.c - makes a known number of blocks: victim_works BLOCKS end|wait|slow. "wait": then waits until it is
+// killed. "slow": takes its time, and ends.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ int main(int argc, char **argv)
         void *block = works();
         if (n % 2) // the other half stays in use
             free(block);
+        if (!strcmp(argv[2], "slow") && n % 100 == 0)
+            usleep(5000);
     }
     if (write(1, "done\n", 5) != 5)
         return 1;

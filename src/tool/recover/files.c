@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/recover/files.c - writes the files of a process from its tables: while it lives, for `deltaprof serve -o`, and
+ * after its end.
+ *
+ * All kinds are complete under temporary names before the first file gets its name. Just before that, the tables are
+ * told how far the file goes, and that they are valid if a file of that number exists (keep); just after it, that they
+ * are (kept). So a process that is killed at any moment while it does this, and then does it again, neither writes an
+ * event twice nor loses one.
+ */
+#include "base/hash.h"
+#include "base/libc.h"
+#include "profile/file_name.h"
+#include "tool/recover/recover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SEQ_TRIES = 64, LEFT_S = 60 };
+
+/* A directory of profiles, and the next number in it for a process. */
+struct place {
+    int dir;
+    uint32_t seq;
+    struct dp_stamp stamp;
+};
+
+/* The highest number in the directory. */
+static uint32_t find_highest(const struct place *p, const struct dp_recover_table *t)
+{
+    uint32_t highest = 0;
+    int fd = openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct dp_profile_name name;
+        if (dp_profile_name_parse(entry->d_name, &name) && name.pid == (uint64_t)t->pid &&
+            name.n_program == strlen(t->program) && !memcmp(entry->d_name, t->program, name.n_program) &&
+            name.seq > highest && name.seq < UINT32_MAX)
+            highest = (uint32_t)name.seq;
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return highest;
+}
+
+/* Of a process that writes none: the same for all files. */
+static struct dp_stamp make_stamp(const struct dp_recover_table *t)
+{
+    struct dp_stamp stamp = dp_stamp_make(t->pid);
+    const char *slash = strrchr(t->name, '/'), *name = slash ? slash + 1 : t->name;
+    stamp.process = dp_hash_bytes(name, strlen(name), 1) | 1;
+    return stamp;
+}
+
+/* seq: a number below the next one; 0: not known. */
+static int open_place(struct place *p, const struct dp_recover_table *t, uint32_t seq)
+{
+    mkdir(t->out, 0700); /* as the process would have done at its first file */
+    p->dir = open(t->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (p->dir < 0)
+        return -errno;
+    p->stamp = t->stamp.process ? t->stamp : make_stamp(t);
+    p->seq = 1 + (seq ? seq : find_highest(p, t));
+    return 0;
+}
+
+static bool write_all(int fd, const void *bytes, size_t n_bytes)
+{
+    for (const char *at = bytes; n_bytes;) {
+        ssize_t n = write(fd, at, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* Writes a profile under a temporary name. */
+static int write_temporary(const struct place *p, const struct dp_recover_table *t, unsigned kind,
+                           const struct dp_recover_bytes *profile, char name[DP_PROFILE_NAME_MAX])
+{
+    uint8_t header[DP_STAMP_HEADER_BYTES];
+    dp_profile_name_format_temporary(name, t->program, t->pid, kind, (uint64_t)time(NULL) << 20 | (uint64_t)getpid());
+    int fd = openat(p->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    bool stamped = dp_stamp_insert(&p->stamp, profile->at.at, profile->at.n, header);
+    size_t skipped = stamped ? DP_STAMP_PLAIN_BYTES : 0;
+    bool is_whole = (!stamped || write_all(fd, header, sizeof header)) &&
+                    write_all(fd, profile->at.at + skipped, profile->at.n - skipped);
+    int err = is_whole ? 0 : -errno;
+    if (close(fd) && !err)
+        err = -errno;
+    if (err)
+        unlinkat(p->dir, name, 0);
+    return err;
+}
+
+static int give_name(const struct place *p, const char *temporary, const char *name)
+{
+    if (!dp_libc_rename(p->dir, temporary, name))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (linkat(p->dir, temporary, p->dir, name, 0))
+        return -errno;
+    unlinkat(p->dir, temporary, 0);
+    return 0;
+}
+
+/* A kind that has something new. */
+struct news {
+    struct dp_recover_bytes profile;
+    char temporary[DP_PROFILE_NAME_MAX]; /* "": it has no file */
+};
+
+static int make_temporary(struct dp_recover *r, const struct place *p, const struct dp_recover_table *t, unsigned kind,
+                          unsigned flags, struct news *news)
+{
+    int err = dp_recover_write(r, kind, flags | DELTAPROF_OUTSIDE_SKIP_EMPTY, dp_recover_append, &news->profile, NULL);
+    if (err)
+        return err == 1 ? 0 : err;
+    err = write_temporary(p, t, kind, &news->profile, news->temporary);
+    if (err)
+        news->temporary[0] = '\0';
+    return err;
+}
+
+/* The file gets its name, unless that is in use: then the tables are told nothing. */
+static int publish(struct dp_recover *r, const struct place *p, const struct dp_recover_table *t, unsigned kind,
+                   const struct news *news)
+{
+    char name[DP_PROFILE_NAME_MAX];
+    dp_profile_name_format(name, t->program, t->pid, p->seq, kind);
+    if (!faccessat(p->dir, name, F_OK, AT_SYMLINK_NOFOLLOW))
+        return -EEXIST;
+    int err = dp_recover_keep(r, kind, p->seq);
+    if (!err)
+        err = give_name(p, news->temporary, name);
+    return err ? err : dp_recover_kept(r, kind);
+}
+
+/* A process that begins in that directory may take a temporary file for one that its writer has left, and delete it. */
+static int name_file(struct dp_recover *r, struct place *p, const struct dp_recover_table *t, unsigned kind,
+                     struct news *news)
+{
+    int err = 0;
+    for (int i = 0; i < SEQ_TRIES; i++) {
+        err = publish(r, p, t, kind, news);
+        if (err == -EEXIST) {
+            uint32_t highest = find_highest(p, t);
+            p->seq = (highest > p->seq ? highest : p->seq) + 1;
+        } else if (err != -ENOENT || (err = write_temporary(p, t, kind, &news->profile, news->temporary)))
+            break;
+    }
+    if (err)
+        unlinkat(p->dir, news->temporary, 0);
+    return err;
+}
+
+int dp_recover_files_write(struct dp_recover *r, const struct dp_recover_table *t, unsigned flags)
+{
+    struct news all[DP_KIND_TABLES] = {0};
+    struct place place = {.dir = -1}, *p = &place;
+    bool lives = t->state == DP_RECOVER_LIVES;
+    int n_files = 0, err = *t->out ? open_place(p, t, dp_recover_highest(r)) : -ENOENT;
+    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
+        if (!lives || !dp_kind_table[kind].is_settled_late)
+            err = make_temporary(r, p, t, kind, flags, &all[kind]);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        struct news *news = &all[kind];
+        if (news->temporary[0] && err)
+            unlinkat(p->dir, news->temporary, 0);
+        else if (news->temporary[0] && !(err = name_file(r, p, t, kind, news)))
+            n_files++;
+        dp_vec_fini(&news->profile.at);
+    }
+    if (p->dir >= 0)
+        close(p->dir);
+    return err ? err : n_files;
+}
+
+void dp_recover_files_clean(const char *out)
+{
+    struct stat st;
+    DIR *dir = opendir(out);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (dp_profile_name_temporary_pid(entry->d_name) &&
+            !fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtim.tv_sec > LEFT_S)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
