@@ -5,9 +5,11 @@
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -177,6 +179,44 @@ class Beside(Pushing):
                               text=True, capture_output=True, timeout=60)
         self.assertEqual(done.returncode, 2)
         self.assertIn('subreaper', done.stderr)
+
+    @unittest.skipUnless(subprocess.run(['stat', '-f', '-c', '%T', '/dev/shm'], capture_output=True).stdout == b'tmpfs\n', 'no tmpfs at /dev/shm')
+    def test_serve_sends_the_files_that_it_writes(self):
+        """Once each, though the server is killed and started again; what the last ones have is sent before it ends."""
+        tables = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+        self.addCleanup(shutil.rmtree, tables, ignore_errors=True)
+        conf = 'heap_rate=1,python=off,out=none,log=none,tables=' + tables
+
+        def work():
+            subprocess.run([DELTAPROF, 'run', '-o', conf, '--', sys.executable, '-S', '-c', 'x = [bytearray(100000) for _ in range(9)]'],
+                           check=True, timeout=60)
+
+        def serve(url):
+            server = subprocess.Popen([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', '-o', self.dir, '--to', url, tables],
+                                      env=self.environment(OTEL_SERVICE_NAME='served'), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(server.communicate)
+            self.addCleanup(server.kill)
+            self.assertIn(b'profiles of', server.stdout.readline())
+            return server
+        with Receiver() as receiver:
+            server = serve(receiver.url('pyroscope'))
+            work()
+            self.wait_until(lambda: len({t.labels['pid'] for t in receiver.taken}) == 1)
+            server.kill()
+            server.wait()
+            server = serve(receiver.url('pyroscope'))
+            work()
+            self.wait_until(lambda: len({t.labels['pid'] for t in receiver.taken}) == 2)
+            work()
+            server.terminate()
+            self.assertEqual(server.wait(60), 0)
+            self.assertEqual(len({t.labels['pid'] for t in receiver.taken}), 3)
+            self.assert_arrived(receiver)
+            self.wait_until(lambda: not pushers(self.dir))
+        for words, what in ((['--to', 'http://here'], '--to http://here'), (['--to', 'otlp+http://h:1'], '-o DIR')):
+            done = subprocess.run([DELTAPROF, 'serve', *words, tables], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr.count('\n')), (2, 1), done)
+            self.assertIn(what, done.stderr)
 
 
 if __name__ == '__main__':

@@ -2,12 +2,16 @@
 /* tool/cli/serve.c - `deltaprof serve`: one endpoint for all profiled processes of a user. */
 #include "tool/cli/cli.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "tool/query/print.h"
+#include "tool/run/pusher.h"
 #include "tool/serve/serve.h"
 
 #include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char about[] =
     "Serves /debug/pprof/ for all processes whose tables lie in TABLES (key tables; without it, the user's own\n"
@@ -29,13 +33,15 @@ static const char about[] =
     "                    of one that ended have the comments #ended and, if it was killed, #killed. A server that is\n"
     "                    killed and started again loses nothing and writes nothing twice\n"
     "  --interval TIME   between the files of a process (15s); 0: only the last ones are written\n"
+    "  --to URL          sends these files to a profiling database, as deltaprof push DIR --to URL does, and with the\n"
+    "                    files of its variables (DELTAPROF_PUSH_TOKEN); may be repeated\n"
     "  --listen ADDRESS  HOST:PORT, HOST:PORT-PORT (the first free one) or unix:PATH; default 127.0.0.1:6060\n"
     "  --token FILE      its first line is asked for, as Bearer or as a password; needed for other machines\n"
     "  --while PID       ends when this process and all in TABLES have ended\n"
     "\n"
     "Exit status: 0 after SIGINT or SIGTERM; 1 if nothing could be served; 2 for wrong usage.\n";
 
-enum { LISTEN = 1, TOKEN, WHILE, INTERVAL, OUT = 'o' };
+enum { LISTEN = 1, TOKEN, WHILE, INTERVAL, TO, OUT = 'o' };
 
 static int refuse(const char *option, const char *value, const char *why)
 {
@@ -43,15 +49,26 @@ static int refuse(const char *option, const char *value, const char *why)
     return DP_EXIT_USAGE;
 }
 
+/* As the key `push` of `run`. */
+static bool is_receiver(const char *url)
+{
+    static struct dp_config conf;
+    struct dp_config_error error;
+    char text[DP_CONFIG_TEXT + 8];
+    dp_config_init(&conf);
+    return strlen(url) < DP_CONFIG_TEXT && !strchr(url, ',') && strcmp(url, "none") &&
+           snprintf(text, sizeof text, "push=%s", url) > 0 && !dp_config_parse(&conf, text, &error);
+}
+
 int dp_cli_serve(int argc, char **argv)
 {
-    static const struct option options[] = {{"listen", required_argument, NULL, LISTEN},
-                                            {"token", required_argument, NULL, TOKEN},
-                                            {"while", required_argument, NULL, WHILE},
-                                            {"interval", required_argument, NULL, INTERVAL},
-                                            {0}};
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, LISTEN}, {"token", required_argument, NULL, TOKEN},
+        {"while", required_argument, NULL, WHILE},   {"interval", required_argument, NULL, INTERVAL},
+        {"to", required_argument, NULL, TO},         {0}};
     struct dp_serve_options serve = {.listen = "127.0.0.1:6060", .token = "", .interval_ns = INT64_C(15000000000)};
     const char *interval = NULL;
+    char pusher[PATH_MAX];
     int option;
     if (dp_cli_help(argc, argv, about))
         return 0;
@@ -67,6 +84,12 @@ int dp_cli_serve(int argc, char **argv)
             interval = optarg;
         else if (option == INTERVAL)
             return refuse("--interval", optarg, "not a time, such as 500ms or 15s");
+        else if (option == TO && !is_receiver(optarg))
+            return refuse("--to", optarg, "not pyroscope+http://HOST:PORT, parca+, otlp+ or pprof+, or with https");
+        else if (option == TO && serve.n_to == DP_SERVE_PUSHERS_MOST)
+            return refuse("--to", optarg, "no more than 8 receivers");
+        else if (option == TO)
+            serve.to[serve.n_to++] = optarg;
         else if (option != WHILE)
             return DP_EXIT_USAGE;
         else if ((serve.program = (pid_t)strtol(optarg, &end, 10)) <= 0 || *end)
@@ -78,6 +101,13 @@ int dp_cli_serve(int argc, char **argv)
     }
     if (interval && !serve.out)
         return refuse("--interval", interval, "needs -o DIR, where files are written");
+    if (serve.n_to && !serve.out)
+        return refuse("--to", serve.to[0], "needs -o DIR, whose files are sent");
+    if (serve.n_to && dp_run_pusher_find(pusher)) {
+        dp_query_print_error("serve", "--to %s: deltaprof-push is not installed", serve.to[0]);
+        return DP_EXIT_FAILED;
+    }
+    serve.pusher = pusher;
     serve.tables = argv[optind];
     return dp_serve_run(&serve);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tool/serve/serve.c - the socket, and two threads: one answers requests; the other looks for processes that began or
- * ended, when the directory changes and twice a second.
+ * ended, when the directory changes and twice a second, and writes files.
  */
 #include "tool/serve/serve.h"
 
@@ -35,6 +35,8 @@
 #define ENDED_AT_ONCE   8 /* then requests are answered */
 #define LOOK_MS         500
 #define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
+
+static struct dp_serve_pushers pushers;
 
 struct looker {
     int signals, changes, stop; /* descriptors */
@@ -85,6 +87,8 @@ static void *look_for_changes(void *looker)
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
         write_files(false);
+        if (!stops)
+            dp_serve_pushers_start(&pushers);
     }
     (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
     return NULL;
@@ -202,6 +206,8 @@ static void finish_files(void)
     while (dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors) > 0)
         continue;
     write_files(true);
+    if (pushers.n)
+        dp_serve_pushers_finish(&pushers);
 }
 
 int dp_serve_run(const struct dp_serve_options *options)
@@ -227,6 +233,10 @@ int dp_serve_run(const struct dp_serve_options *options)
         return DP_EXIT_FAILED;
     dp_mem_cap(SIZE_MAX); /* what the processes did is joined here */
     f->workers.directory = options->tables;
+    pushers.program = options->pusher;
+    pushers.dir = out;
+    pushers.n = options->n_to;
+    memcpy(pushers.urls, options->to, sizeof pushers.urls);
     f->workers.interval_ns = options->out ? options->interval_ns : 0;
     bool goes_on = dp_recover_was_served(options->tables, before);
     int lock = dp_recover_serve(options->tables, out, why);

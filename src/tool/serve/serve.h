@@ -8,11 +8,13 @@
  *     family     the workers and the cursors, under one lock
  *     pages      the index and the metrics
  *     answer     the replies
+ *     pushers    the programs that send the files to databases
  *     serve      the socket, and the thread that looks for processes that began or ended
  */
 #pragma once
 
 #include "config/address.h"
+#include "tool/serve/pushers.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -23,7 +25,10 @@ struct dp_serve_options {
     const char *tables; /* directory; NULL: the user's own one */
     const char *out;    /* directory for files of processes that write none; NULL: none are written */
     int64_t interval_ns;
-    pid_t program; /* ends when this process and all others of the directory have ended; 0: at a signal */
+    const char *to[DP_SERVE_PUSHERS_MOST]; /* receivers of these files */
+    size_t n_to;
+    const char *pusher; /* the program that sends them */
+    pid_t program;      /* ends when this process and all others of the directory have ended; 0: at a signal */
 };
 
 /* Parses the address that `option` of `verb` has. False: the reason was printed. */
