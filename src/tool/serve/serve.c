@@ -51,12 +51,13 @@ static bool is_over(struct looker *l)
     return l->n_alone >= LOOKS_ALONE;
 }
 
-/* Requests are answered between the files of two processes. */
+/* Of each process at most once. Requests are answered between the files of two processes. */
 static void write_files(bool is_last)
 {
+    int64_t now_ns = dp_clock_coarse_ns();
     for (bool some = true; some;) {
         pthread_mutex_lock(&dp_serve_family.lock);
-        some = dp_serve_workers_write_next(&dp_serve_family.workers, dp_clock_coarse_ns(), is_last);
+        some = dp_serve_workers_write_next(&dp_serve_family.workers, now_ns, is_last);
         pthread_mutex_unlock(&dp_serve_family.lock);
     }
 }
