@@ -192,7 +192,10 @@ static bool prepare_files(const struct dp_serve_options *options, char out[PATH_
         *out = '\0';
         return true;
     }
-    if ((mkdir(options->out, 0700) && errno != EEXIST) || !realpath(options->out, out) || access(out, W_OK | X_OK)) {
+    char inside[PATH_MAX + 2];
+    bool is_there = (!mkdir(options->out, 0700) || errno == EEXIST) && realpath(options->out, out);
+    snprintf(inside, sizeof inside, "%s/.", out);
+    if (!is_there || access(inside, W_OK | X_OK)) {
         dp_query_print_error("serve", "-o %s: %s", options->out, strerror(errno));
         return false;
     }

@@ -241,6 +241,46 @@ def that_a_server_that_is_killed_loses_and_doubles_nothing():
         s.start_server()
 
 
+def that_recover_that_is_killed_at_any_call_goes_on():
+    """Of two kinds, each has its events once, in whatever order they got their files."""
+    tables = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+    try:
+        victim_out = new_directory()
+        p = subprocess.Popen([victim('works'), '50', 'locks'], stdout=subprocess.PIPE,
+                             env=environment(f'heap_rate=1,block_rate=1ns,mutex_rate=0,cpu_rate=0,log=none,tables={tables}/t', victim_out))
+        assert p.stdout.readline() == b'done\n'
+        p.kill()
+        p.wait()
+        p.stdout.close()
+        shutil.copytree(os.path.join(tables, 't'), os.path.join(tables, 'kept'))
+        os.chmod(os.path.join(tables, 'kept'), 0o700)
+
+        def sums():
+            by_kind = {kind: sum(x.values[type] for path in reader.files(victim_out, kind) for x in reader.load(path).samples)
+                       for kind, type in (('heap', 'alloc_objects'), ('block', 'contentions'))}
+            shutil.rmtree(victim_out)
+            return by_kind
+
+        def recover(at=''):
+            env = dict(os.environ, LD_PRELOAD=os.path.join(BUILD, 'tests/hooks/libkilled.so'), KILLED_AT=at)
+            return subprocess.run([DELTAPROF, 'recover', os.path.join(tables, 't')], env=env, capture_output=True, timeout=60).returncode
+        assert recover() == 0
+        expected = sums()
+        assert expected['heap'] >= 50 and expected['block'] == 3, expected
+        for at in range(1, 100):
+            for name in os.listdir(os.path.join(tables, 'kept')):
+                shutil.copy(os.path.join(tables, 'kept', name), os.path.join(tables, 't', name))
+            status = recover(str(at))
+            assert status in (0, -signal.SIGKILL), status
+            assert recover() == 0 and os.listdir(os.path.join(tables, 't')) == []
+            assert sums() == expected, (at, expected)
+            if status == 0:
+                break
+        assert 10 < at < 99, at
+    finally:
+        shutil.rmtree(tables)
+
+
 def that_run_serves_a_family_until_it_has_ended():
     """A shell and two programs that it starts, beside no other process of the user."""
     script = f'{victim("works")} 70 end; {victim("works")} 30 wait & read stop; kill -9 $!; wait; read stop'

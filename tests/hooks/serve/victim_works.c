@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-// victim_works.c - makes a known number of blocks: victim_works BLOCKS end|wait|slow. "wait": then waits until it is
-// killed. "slow": takes its time, and ends.
+// victim_works.c - makes a known number of blocks: victim_works BLOCKS HOW.
+//   end    then ends
+//   wait   then waits until it is killed
+//   locks  the same; before, three times waits for a semaphore in vain
+//   slow   takes its time, and ends
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BYTES = 100 };
@@ -13,6 +18,16 @@ __attribute__((noinline, noclone)) static void *works(void)
     void *block = malloc(BYTES);
     __asm__ volatile("" : "+r"(block));
     return block;
+}
+
+static void wait_in_vain(void)
+{
+    sem_t never;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    sem_init(&never, 0, 0);
+    for (int i = 0; i < 3; i++)
+        sem_timedwait(&never, &until);
 }
 
 int main(int argc, char **argv)
@@ -26,9 +41,11 @@ int main(int argc, char **argv)
         if (!strcmp(argv[2], "slow") && n % 100 == 0)
             usleep(5000);
     }
+    if (!strcmp(argv[2], "locks"))
+        wait_in_vain();
     if (write(1, "done\n", 5) != 5)
         return 1;
-    while (!strcmp(argv[2], "wait"))
+    while (!strcmp(argv[2], "wait") || !strcmp(argv[2], "locks"))
         pause();
     return 0;
 }
