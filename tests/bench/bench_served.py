@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A collector that is killed: `deltaprof serve -o` is killed and started again at random moments, while processes begin, work, end and
+"""A collector that is killed: `deltaprof serve -o` is killed, at random moments and between two of its calls, and started again, while processes begin, work, end and
 are killed. The sum of its files is compared with what the processes did. DP_BENCH_KILLS sets the number of kills."""
 import collections
 import os
@@ -19,12 +19,13 @@ KILLS = int(os.environ.get('DP_BENCH_KILLS', '100'))
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 VICTIM = os.path.join(BUILD, 'tests/hooks/victim_works')
 PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
+KILLER = os.path.join(BUILD, 'tests/hooks/libkilled.so')
 AT_ONCE = 6
 
 
-def start_server(tables, out):
+def start_server(tables, out, **more):
     return subprocess.Popen([DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', '-o', out, '--interval', '10ms', tables],
-                            stdout=subprocess.PIPE)
+                            stdout=subprocess.PIPE, env=dict(os.environ, **more))
 
 
 def start_victim(tables):
@@ -52,14 +53,20 @@ def main():
     server = start_server(tables, out)
     server.stdout.readline()  # before it has the directory, processes do not know of it
     for _ in range(KILLS):
-        time.sleep(random.random() * random.choice([0.05, 0.5]))
-        server.kill()
+        try:
+            server.wait(random.random() * random.choice([0.05, 0.5]))  # it may kill itself
+        except subprocess.TimeoutExpired:
+            server.kill()
         server.communicate()
         while len(victims) < AT_ONCE:
             victims.append(start_victim(tables))
         for _ in range(random.randrange(AT_ONCE)):
             done.append(end_victim(*victims.pop(0)))
-        server = start_server(tables, out)
+        at = {'LD_PRELOAD': KILLER, 'KILLED_AT': str(random.randrange(1, 120))}
+        server = start_server(tables, out, **random.choice([{}, at]))
+    server.kill()
+    server.communicate()
+    server = start_server(tables, out)
     for victim in victims:
         done.append(end_victim(*victim))
     while [name for name in os.listdir(tables) if name != 'serve']:
