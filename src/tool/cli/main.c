@@ -32,7 +32,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_rss},
     {"ps", "[DIR]", "list the profiled processes of the user", dp_cli_ps},
     {"recover", "[DIR]", "write the last profiles of processes that were killed", dp_cli_recover},
-    {"serve", "[--listen ADDRESS] [--token FILE] [-o DIR] [--interval TIME] [--to URL]... [TABLES]",
+    {"serve", "[--listen ADDRESS] [--token FILE] [-o DIR] [--interval TIME] [--keep N] [--to URL]... [TABLES]",
      "serve the profiles of all processes at one address", dp_cli_serve},
     {"waste", "[-n N] [--json] [OPTION]... PID [DIR] | PATH...",
      "show memory that is in use for nothing, and what malloc could give back", dp_cli_waste},

@@ -33,6 +33,8 @@ static const char about[] =
     "                    of one that ended have the comments #ended and, if it was killed, #killed. A server that is\n"
     "                    killed and started again loses nothing and writes nothing twice\n"
     "  --interval TIME   between the files of a process (15s); 0: only the last ones are written\n"
+    "  --keep N          ticks of files that are kept of each process that runs, and of all that have ended; the\n"
+    "                    oldest are deleted, each ten minutes and at the end (5760); 0: all are kept\n"
     "  --to URL          sends these files to a profiling database, as deltaprof push DIR --to URL does, and with the\n"
     "                    files of its variables (DELTAPROF_PUSH_TOKEN); may be repeated\n"
     "  --listen ADDRESS  HOST:PORT, HOST:PORT-PORT (the first free one) or unix:PATH; default 127.0.0.1:6060\n"
@@ -41,7 +43,7 @@ static const char about[] =
     "\n"
     "Exit status: 0 after SIGINT or SIGTERM; 1 if nothing could be served; 2 for wrong usage.\n";
 
-enum { LISTEN = 1, TOKEN, WHILE, INTERVAL, TO, OUT = 'o' };
+enum { LISTEN = 1, TOKEN, WHILE, INTERVAL, TO, KEEP, OUT = 'o' };
 
 static int refuse(const char *option, const char *value, const char *why)
 {
@@ -62,12 +64,16 @@ static bool is_receiver(const char *url)
 
 int dp_cli_serve(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"listen", required_argument, NULL, LISTEN}, {"token", required_argument, NULL, TOKEN},
-        {"while", required_argument, NULL, WHILE},   {"interval", required_argument, NULL, INTERVAL},
-        {"to", required_argument, NULL, TO},         {0}};
-    struct dp_serve_options serve = {.listen = "127.0.0.1:6060", .token = "", .interval_ns = INT64_C(15000000000)};
-    const char *interval = NULL;
+    static const struct option options[] = {{"listen", required_argument, NULL, LISTEN},
+                                            {"token", required_argument, NULL, TOKEN},
+                                            {"while", required_argument, NULL, WHILE},
+                                            {"interval", required_argument, NULL, INTERVAL},
+                                            {"to", required_argument, NULL, TO},
+                                            {"keep", required_argument, NULL, KEEP},
+                                            {0}};
+    struct dp_serve_options serve = {
+        .listen = "127.0.0.1:6060", .token = "", .interval_ns = INT64_C(15000000000), .keep = 5760};
+    const char *interval = NULL, *keep = NULL;
     char pusher[PATH_MAX];
     int option;
     if (dp_cli_help(argc, argv, about))
@@ -84,6 +90,10 @@ int dp_cli_serve(int argc, char **argv)
             interval = optarg;
         else if (option == INTERVAL)
             return refuse("--interval", optarg, "not a time, such as 500ms or 15s");
+        else if (option == KEEP && !dp_text_read_count(optarg, &serve.keep))
+            keep = optarg;
+        else if (option == KEEP)
+            return refuse("--keep", optarg, "not a number of ticks; 0 keeps all");
         else if (option == TO && !is_receiver(optarg))
             return refuse("--to", optarg, "not pyroscope+http://HOST:PORT, parca+, otlp+ or pprof+, or with https");
         else if (option == TO && serve.n_to == DP_SERVE_PUSHERS_MOST)
@@ -101,6 +111,8 @@ int dp_cli_serve(int argc, char **argv)
     }
     if (interval && !serve.out)
         return refuse("--interval", interval, "needs -o DIR, where files are written");
+    if (keep && !serve.out)
+        return refuse("--keep", keep, "needs -o DIR, where files are written");
     if (serve.n_to && !serve.out)
         return refuse("--to", serve.to[0], "needs -o DIR, whose files are sent");
     if (serve.n_to && dp_run_pusher_find(pusher)) {

@@ -91,6 +91,11 @@ uint32_t dp_recover_highest(const struct dp_recover *);
 int dp_recover_files_write(struct dp_recover *, const struct dp_recover_table *table, unsigned flags);
 /* Deletes temporary files that were left a minute ago or before, by a writer that was killed. */
 void dp_recover_files_clean(const char *out);
+/*
+ * Deletes the oldest files beyond `keep` ticks of each running process, and of all that have ended; of this boot and
+ * pid namespace only. 0: none.
+ */
+void dp_recover_files_limit(const char *out, uint64_t keep);
 
 /* A growing array, and the fn that appends to it. */
 struct dp_recover_bytes {

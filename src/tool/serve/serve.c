@@ -34,14 +34,20 @@
 #define BIND_TRIES      50
 #define ENDED_AT_ONCE   8 /* then requests are answered */
 #define LOOK_MS         500
+#define LIMIT_NS        INT64_C(600000000000)
 #define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
 
 static struct dp_serve_pushers pushers;
+static struct {
+    const char *out;
+    uint64_t keep; /* 0: no file is deleted */
+} limit;
 
 struct looker {
     int signals, changes, stop; /* descriptors */
     pid_t program;
     int n_alone;
+    int64_t limited_ns; /* when old files were deleted */
 };
 
 static bool is_over(struct looker *l)
@@ -72,6 +78,15 @@ static int pause_ms(int n_left)
     return n_left > 0 || ms < 1 ? 1 : ms < LOOK_MS ? (int)ms : LOOK_MS;
 }
 
+static void limit_files(struct looker *l)
+{
+    int64_t now_ns = dp_clock_coarse_ns();
+    if (!limit.keep || now_ns - l->limited_ns < LIMIT_NS)
+        return;
+    l->limited_ns = now_ns;
+    dp_recover_files_limit(limit.out, limit.keep);
+}
+
 static void *look_for_changes(void *looker)
 {
     struct looker *l = looker;
@@ -88,6 +103,7 @@ static void *look_for_changes(void *looker)
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
         write_files(false);
+        limit_files(l);
         if (!stops)
             dp_serve_pushers_start(&pushers);
     }
@@ -212,6 +228,8 @@ static void finish_files(void)
     write_files(true);
     if (pushers.n)
         dp_serve_pushers_finish(&pushers);
+    if (limit.keep)
+        dp_recover_files_limit(limit.out, limit.keep);
 }
 
 int dp_serve_run(const struct dp_serve_options *options)
@@ -241,6 +259,8 @@ int dp_serve_run(const struct dp_serve_options *options)
     pushers.dir = out;
     pushers.n = options->n_to;
     memcpy(pushers.urls, options->to, sizeof pushers.urls);
+    limit.out = out;
+    limit.keep = options->out ? (uint64_t)options->keep : 0;
     f->workers.interval_ns = options->out ? options->interval_ns : 0;
     bool goes_on = dp_recover_was_served(options->tables, before);
     int lock = dp_recover_serve(options->tables, out, why);

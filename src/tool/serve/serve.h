@@ -25,6 +25,7 @@ struct dp_serve_options {
     const char *tables; /* directory; NULL: the user's own one */
     const char *out;    /* directory for files of processes that write none; NULL: none are written */
     int64_t interval_ns;
+    int64_t keep;                          /* ticks of files, as of dp_recover_files_limit */
     const char *to[DP_SERVE_PUSHERS_MOST]; /* receivers of these files */
     size_t n_to;
     const char *pusher; /* the program that sends them */

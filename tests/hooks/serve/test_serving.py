@@ -215,6 +215,30 @@ def that_files_of_all_processes_are_written():
         assert all(re.search(rf'victim_works[. ]{p.pid}', top.stdout) for p in (ended, killed, living)), top
 
 
+def that_old_files_are_deleted():
+    """Of one that runs, and of those that have ended, the newest; files of others stay."""
+    with Serving() as s:
+        s.stop()
+        with open(os.path.join(s.out, 'other.1.0001.heap.pb.gz'), 'w') as f:
+            f.write('of another producer')
+        s.start_server('-o', s.out, '--interval', '10ms', '--keep', '3')
+        running = s.start(20, 'wait')
+        ended = []
+        for _ in range(5):
+            ended.append(s.start(10, 'end'))
+            ended[-1].wait()
+            wait_until(lambda: s.ended() == len(ended))
+        wait_until(lambda: len(reader.files(s.out, 'heap', 'victim_works', str(running.pid))) > 5)
+        last = reader.files(s.out, 'heap', 'victim_works', str(running.pid))[-1]
+        assert s.stop() == 0 and s.errors == '', s.errors
+        left = reader.files(s.out, 'heap', 'victim_works', str(running.pid))
+        assert len(left) == 3 and left[-1] >= last, left
+        left = {p.pid: len(reader.files(s.out, 'heap', 'victim_works', str(p.pid))) for p in ended}
+        assert sum(left.values()) == 3 and left[ended[-1].pid], left
+        assert os.path.exists(os.path.join(s.out, 'other.1.0001.heap.pb.gz'))
+        s.start_server()
+
+
 def that_a_server_that_is_killed_loses_and_doubles_nothing():
     """Processes begin, go on, end and are killed meanwhile, and while there is no server."""
     with Serving() as s:
@@ -336,7 +360,8 @@ def that_a_family_whose_server_was_killed_is_recovered():
 
 def that_wrong_arguments_are_named():
     for words, status, what in ((['--listen', 'here'], 2, 'HOST:PORT'), (['--listen', '*:7070'], 2, '--token'),
-                                (['--while', 'x'], 2, '--while x'), (['a', 'b'], 2, 'wrong arguments'),
+                                (['--while', 'x'], 2, '--while x'), (['--interval', '3', '-o', 'x'], 2, '--interval 3'), (['--keep', '9'], 2, '-o DIR'),
+                                (['--keep', 'x', '-o', 'x'], 2, '--keep x'), (['-o', '/nowhere/at/all'], 1, '-o /nowhere'), (['a', 'b'], 2, 'wrong arguments'),
                                 (['/nowhere/at/all'], 1, '/nowhere/at/all')):
         done = subprocess.run([DELTAPROF, 'serve', *words], capture_output=True, text=True, timeout=60)
         assert done.returncode == status and what in done.stderr and done.stderr.count('\n') == 1, (words, done)
