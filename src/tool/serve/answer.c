@@ -159,13 +159,13 @@ static void begin_delta(struct deltaprof_http_reply *r)
     }
     if (q->from_now) {
         dp_serve_deltas_clear(&c->pending);
-        dp_serve_deltas_clear(&c->sent);
+        dp_serve_cursor_forget_sent(c);
         c->pending.from_ns = wall_ns();
     } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
         refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
         return;
     } else if (!q->acknowledges) {
-        dp_serve_deltas_clear(&c->sent);
+        dp_serve_cursor_forget_sent(c);
     }
     strcpy(r->cursor, q->cursor);
     dp_serve_cursor_detach(c, &r->taken, wall_ns());
@@ -347,6 +347,7 @@ static void settle(struct deltaprof_http_reply *r, bool delivered)
     if (is_made && q->acknowledges && c->seq == r->seq) {
         dp_serve_deltas_clear(&c->sent);
         c->sent = r->taken;
+        c->is_sent = true;
         memset(&r->taken, 0, sizeof r->taken);
     } else if (!is_made || !delivered) {
         dp_serve_cursor_put_back(c, &r->taken);

@@ -106,17 +106,24 @@ int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *delta)
     return err;
 }
 
+void dp_serve_cursor_forget_sent(struct dp_serve_cursor *c)
+{
+    dp_serve_deltas_clear(&c->sent);
+    c->is_sent = false;
+}
+
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *c, uint64_t after)
 {
-    if (c->seq && after + 1 == c->seq && c->sent.at.n) {
+    if (c->seq && after + 1 == c->seq && c->is_sent) {
         if (dp_serve_cursor_put_back(c, &c->sent))
             return false;
+        c->is_sent = false;
         c->seq--;
         return true;
     }
     if (after != c->seq)
         return false;
-    dp_serve_deltas_clear(&c->sent);
+    dp_serve_cursor_forget_sent(c);
     return true;
 }
 

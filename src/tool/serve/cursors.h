@@ -23,8 +23,9 @@ struct dp_serve_cursor {
     pid_t pid;      /* 0: all */
     bool is_window; /* for one reply with ?seconds=; get does not find it by name */
     uint64_t seq;   /* of the last reply */
+    bool is_sent;   /* reply seq is not acknowledged yet */
     int64_t used_ns;
-    struct dp_serve_deltas pending, sent; /* sent: in reply seq, which is not acknowledged yet */
+    struct dp_serve_deltas pending, sent; /* sent: in that reply; it can have none */
 };
 
 struct dp_serve_cursors {
@@ -43,10 +44,11 @@ int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *);
 int dp_serve_cursor_add(void *cursor, struct dp_serve_delta *);
 /*
  * The client has received replies up to number `after`: the last reply, or only the one before. In the second case the
- * deltas of the last reply are pending again. False: `after` is another number, the last reply had no deltas, or no
- * memory.
+ * deltas of the last reply are pending again. False: `after` is another number, or no memory.
  */
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *, uint64_t after);
+/* No reply waits for an acknowledgement any more. */
+void dp_serve_cursor_forget_sent(struct dp_serve_cursor *);
 /* Moves the pending deltas into *taken. The next window begins now. */
 void dp_serve_cursor_detach(struct dp_serve_cursor *, struct dp_serve_deltas *taken, int64_t now_ns);
 /* Puts these deltas back, before those that were added meanwhile. 0 or -ENOMEM. */

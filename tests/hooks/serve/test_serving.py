@@ -148,6 +148,11 @@ def that_a_reply_that_was_lost_comes_again():
         again = s.profile('delta_heap?after=0')  # reply 1 did not arrive
         assert made(again) == {str(first.pid): 50, str(second.pid): 60}, made(again)
         assert made(s.profile('delta_heap?after=1')) == {}
+        assert made(s.profile('delta_heap?after=1')) == {}  # the empty reply 2 did not arrive either
+        third = s.start(70, 'wait')
+        assert made(s.profile('delta_heap?after=1')) == {str(third.pid): 70}
+        assert s.headers['X-Deltaprof-Seq'] == '2'
+        assert s.get('delta_heap?after=0', 409).startswith(b'after:')
         assert s.get('delta_heap?after=7', 409).startswith(b'after:')
 
 
