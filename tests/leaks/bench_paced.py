@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Counts the verdicts of `deltaprof leaks` on three sets of 20 short programs, half of which leak in a known function.
+"""Counts the verdicts of `deltaprof leaks` on sets of short programs, half of which leak in a known function.
 
-    bench_paced.py BUILD [load_then_idle|short_runs|linear_queues|CASE...] [--seed N] [--jobs N] [--rounds N] [--keep DIR]
+    bench_paced.py BUILD [load_then_idle|short_runs|linear_queues|services|CASE...] [--seed N] [--jobs N] [--rounds N] [--keep DIR]
 
 Programs work in steps of real time and are profiled at intervals of 100 or 200 ms; some run at a time. A verdict is "leak",
 "no leak" or "cannot tell"; reports count if it is "leak". A leak is found if a report has the leaking function in its stack. A

@@ -101,7 +101,8 @@ int main(int argc, char **argv)
     if (argc != 7)
         return 2;
     const paced_program *found = nullptr;
-    for (const paced_program *set : {load_then_idle, short_runs, linear_queues, paced_victims}) {
+    for (const paced_program *set :
+         {load_then_idle, short_runs, linear_queues, leaking_services, sound_services, paced_victims}) {
         for (const paced_program *at = set; at->name; at++)
             found = strcmp(at->name, argv[1]) ? found : at;
     }

@@ -21,7 +21,8 @@ struct paced_program {
 };
 
 /* The last entry of each has no name. */
-extern const struct paced_program load_then_idle[], short_runs[], linear_queues[], paced_victims[];
+extern const struct paced_program load_then_idle[], short_runs[], linear_queues[], leaking_services[], sound_services[],
+    paced_victims[];
 
 extern int n_load_steps; /* how many steps the load has */
 
