@@ -33,18 +33,25 @@ class Site:
 
 
 class Leaks(Case):
-    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, at_exit=None, between=None, **more):
-        rng = random.Random(seed)
+    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, at_exit=None, between=None, peaks=(), **more):
+        """peaks: ticks of two files, the first with a peak of ten times what is in use, and with the allocations."""
+        rng, n_files = random.Random(seed), 0
         for t in range(n_ticks):
             rows = [(site.stack, values) for site in sites if any(values := site.tick(rng, t))]
-            self.file('%s.%04d.heap.pb.gz' % (name, t + 1), gzip.compress(
-                gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9, **more)) + number(12, RATE)))
+            files = [(rows, 0, 15, more)]
+            if t in peaks:
+                files = [([(stack, v[:2] + [10 * n for n in v[2:]]) for stack, v in rows], 0, 14, {'comment': '#PeakAt=%d' % ((10**9 + 15 * t + 9) * 10**9)}),
+                         ([(stack, [0, 0] + v[2:]) for stack, v in rows], 14, 1, more)]
+            for of_file, begin, seconds, words in files:
+                n_files += 1
+                self.file('%s.%04d.heap.pb.gz' % (name, n_files), gzip.compress(gzip.decompress(
+                    profile(of_file, time_ns=(10**9 + 15 * t + begin) * 10**9, duration_ns=seconds * 10**9, **words)) + number(12, RATE)))
         for rows, comment in (at_exit, b'#exit'), (between, b'#tick'), (end, b'#ended'):
             if rows is not None:
                 data = gzip.decompress(profile(rows, time_ns=(10**9 + 15 * n_ticks) * 10**9))
                 data += chunk(6, comment) + number(13, len(parse(data).string_table)) + number(12, RATE)
-                n_ticks += 1
-                self.file('%s.%04d.heap.pb.gz' % (name, n_ticks), gzip.compress(data))
+                n_ticks, n_files = n_ticks + 1, n_files + 1
+                self.file('%s.%04d.heap.pb.gz' % (name, n_files), gzip.compress(data))
 
     def leaks(self, *arguments):
         return json.loads(self.run_it('leaks', '--json', *(arguments or [self.dir.name])))
@@ -145,6 +152,23 @@ Not leaks:
             self.assertGreater(leak['confidence'], 0.9)
             self.assertAlmostEqual(leak['bytes_per_hour'], 200 * 4096 * 240, delta=0.4 * 200 * 4096 * 240)
             self.assertGreater(found['in_use_bytes'], leak['bytes'])
+
+    def test_a_profile_of_a_peak_changes_nothing(self):
+        def leaks(name, **more):
+            self.run_program([self.traffic(), Site(['malloc', 'forget', 'main'], 4096, lambda t: 200, lambda t, live: 0)], name=name + '/a.1', **more)
+            return self.leaks(os.path.join(self.dir.name, name))['leaks']
+        without = leaks('without')
+        for i, peaks in enumerate(({5, 12, 13, 30}, {0, TICKS - 1}, set(range(TICKS)))):
+            self.assertEqual(leaks(f'peaks{i}', peaks=peaks), without)
+
+    def test_a_peak_before_the_end_changes_nothing(self):
+        def leaks(name):
+            return self.leaks(os.path.join(self.dir.name, name))['leaks']
+        for name, n_ticks in (('without', TICKS), ('with', TICKS + 1)):
+            site = Site(['forget', 'main'], 65536, lambda t: 60, lambda t, live: 0)
+            self.run_program([site], n_ticks=n_ticks, peaks={TICKS}, end=[], name=name + '/a.1')
+        os.unlink(os.path.join(self.dir.name, 'with/a.1.%04d.heap.pb.gz' % (TICKS + 2)))  # the second file of that tick is the end's
+        self.assertEqual(leaks('with'), leaks('without'))
 
     def test_a_verdict_says_its_numbers(self):
         self.run_program([self.traffic(), Site(['forget', 'main'], 65536, lambda t: 60, lambda t, live: 0)])

@@ -5,6 +5,10 @@
  * in-use values are then those of the newer one; allocations are summed. Points with the least work are joined first,
  * so that an hour of idle time after a minute of load leaves the points of the load alone.
  *
+ * A tick may have two files: the first has what was in use at a peak since the last tick, and the allocations since
+ * then; the second what is in use now. They are one point, with the in-use values of now: those of a peak would be
+ * higher than the points around it.
+ *
  * The number of samples is computed from a value: a block of s bytes is sampled with probability 1 - exp(-s / rate),
  * and has the inverse of that as its weight.
  */
@@ -12,6 +16,7 @@
 
 #include "tool/query/print.h"
 #include "tool/leaks/points.h"
+#include "profile/comments.h"
 #include "profile/kinds.h"
 
 #include <errno.h>
@@ -35,6 +40,7 @@ struct reading {
     struct dp_leaks_series *series;
     struct types types;
     size_t point;
+    bool is_peak;  /* the first file of a tick: its in-use values do not count */
     bool is_end;   /* of the process */
     bool is_after; /* its destructors had begun */
 };
@@ -176,8 +182,10 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
     curve->allocated_objects[r->point] += (double)n_allocated;
     curve->allocated_samples[r->point] += allocated_samples;
     process->work[r->point] += allocated_samples;
-    curve->bytes[r->point] += (double)bytes;
-    curve->samples[r->point] += samples;
+    if (!r->is_peak) {
+        curve->bytes[r->point] += (double)bytes;
+        curve->samples[r->point] += samples;
+    }
     return 0;
 }
 
@@ -245,6 +253,18 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     return status;
 }
 
+static bool is_of_peak(const struct dp_decode *d)
+{
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n;
+        int64_t time_ns;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n);
+        if (dp_profile_comment_number(text, n, DP_COMMENT_PEAK_AT, &time_ns))
+            return true;
+    }
+    return false;
+}
+
 /* The CPU time in the cpu profile of the same tick as a heap profile, in ns; 0: there is none that can be read. */
 static double cpu_beside(const struct dp_query *v, const struct dp_query_file *heap, struct dp_query_source *source)
 {
@@ -298,10 +318,13 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
             process->rate = d->period > 0 ? d->period : 1;
         }
         if (!r.is_end) {
-            if (process->n_points == DP_QUERY_POINTS)
+            bool is_second = r.is_peak;
+            r.is_peak = is_of_peak(d);
+            if (process->n_points == DP_QUERY_POINTS && !is_second)
                 dp_leaks_points_join(s, process);
-            r.point = process->n_points++;
-            process->n_ticks++;
+            process->n_points += !is_second;
+            process->n_ticks += !is_second;
+            r.point = process->n_points - 1;
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
         }
         int err = add_profile(&r, path, d, &error);
@@ -310,8 +333,11 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
         if (err)
             status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }
-    if (!status)
+    if (!status) {
+        process->n_points -= r.is_peak; /* the second file of its tick is that of the end, or was not written */
+        process->n_ticks -= r.is_peak;
         dp_leaks_points_skip_shutdown(s, process);
+    }
     dp_query_source_fini(&source);
     return status;
 }
