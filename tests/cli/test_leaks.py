@@ -73,7 +73,7 @@ Looked at: 40 ticks with 168 samples in 10mins of work
 
  1. 320MB in use, 1.88GB more an hour since 01:47:10, confidence 100%
     grew in 30 of 30 ticks, shrank in 0; 0% of 40 samples were freed
-    chance of another cause: it has ended 0.18%, chance 9.3e-08%
+    chance of another cause: it has ended 0.014%, chance 9.3e-08%
     forget
     on_error
     main

@@ -5,9 +5,9 @@
  * A model is the expected number of sampled blocks in use over the time, which is scaled to 0..1.
  *
  *  It goes on: at a constant rate; or from an unknown time on at half, or twice the rate; or it begins at that time.
- *  It has ended: at an unknown time, not later than LATEST, the rate becomes 0 or RESIDUE of what it was; or all growth
- *  is in one short PHASE; or it decays as exp(-k time), as that of a table of which ever less is missing.
- *  It is steady, or follows the load.
+ *  It has ended: at an unknown time, not later than LATEST, the rate becomes 0 or at most RESIDUE of what it was, so
+ *  that at most RESIDUE of the growth before comes after it; or all growth is in one short PHASE; or it decays as
+ * exp(-k time), as that of a table of which ever less is missing. It is steady, or follows the load.
  *
  * Unknown times are averaged over (a marginal likelihood), so a model pays for what it leaves open; the quotient of two
  * averages is the Bayes factor (H. Jeffreys 1939, Theory of Probability).
@@ -29,7 +29,7 @@
 
 #include <math.h>
 
-#define RESIDUE 0.15 /* of the pace before: growth that is ending */
+#define RESIDUE 0.15 /* of the pace, and of the growth, before: growth that is ending */
 #define LATEST  0.75 /* of the time: growth that lasted longer has not ended */
 #define SLOWEST 2.4  /* decay: at the end a tenth of the pace at the beginning */
 #define PHASE   0.15 /* of the time: growth within so short a part is a step */
@@ -176,7 +176,7 @@ static void add_ended(double *log_sum, const struct dp_leaks_window *w, const st
         double t = LATEST * (i + 0.5) / GRID, begin = (1 - PHASE) * i / (GRID - 1);
         double width = w->is_kept || i % 2 ? PHASE : 0.02;
         add_growth(log_sum, w, e, (struct growth){.end = t}, 0.25 / GRID);
-        add_growth(log_sum, w, e, (struct growth){.end = t, .after = RESIDUE}, 0.25 / GRID);
+        add_growth(log_sum, w, e, (struct growth){.end = t, .after = RESIDUE * fmin(1, t / (1 - t))}, 0.25 / GRID);
         add_growth(log_sum, w, e, (struct growth){.begin = begin, .end = begin + width}, steps / GRID);
     }
     for (double k = SLOWEST; k <= 5 * SLOWEST; k *= 2)

@@ -241,6 +241,24 @@ static void a_leak_of_a_twentieth_of_the_traffic_is_found(void **state_)
     assert_true(called_leak(&(struct stack){twenty, mostly_at_once}, 1) > 0.9);
 }
 
+static double six_after_a_jump(int tick)
+{
+    return tick == TICKS / 4 + 1 ? 30 : 6;
+}
+
+/* Two in three end in their tick. */
+static int one_in_three_stays(int tick)
+{
+    (void)tick;
+    return random_share() < 2.0 / 3 ? 0 : FOREVER;
+}
+
+static void a_jump_before_a_steady_leak_does_not_hide_it(void **state_)
+{
+    (void)state_;
+    assert_true(called_leak(&(struct stack){six_after_a_jump, one_in_three_stays}, 1) > 0.8);
+}
+
 static void what_turns_over_is_seldom_called_a_leak(void **state_)
 {
     (void)state_;
@@ -442,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_leak_is_found),
         cmocka_unit_test(a_buffer_that_only_grows_is_no_higher_load),
         cmocka_unit_test(a_leak_of_a_twentieth_of_the_traffic_is_found),
+        cmocka_unit_test(a_jump_before_a_steady_leak_does_not_hide_it),
         cmocka_unit_test(what_turns_over_is_seldom_called_a_leak),
         cmocka_unit_test(what_has_filled_is_seldom_called_a_leak),
         cmocka_unit_test(a_higher_load_is_seldom_called_a_leak),
