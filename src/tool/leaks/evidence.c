@@ -53,9 +53,8 @@
 #define LOAD_EVENTS   100  /* a load is the mean of so many sampled events */
 #define TURNOVER_LESS 0.8  /* by this share less weight has growth of memory that is all freed again */
 #define FEW_FREED     0.1  /* of the growth: up to this share, blocks are kept */
-#define PRIOR         1.8  /* odds that growth of kept blocks goes on */
-#define PRIOR_LOAD    1.0  /* the same, that a higher load explains its growth */
-#define PRIOR_TURN    0.4
+#define PRIOR         1.8  /* odds that growth goes on, against that it has ended */
+#define PRIOR_NONE    4.5  /* the same, that there is none, or that a higher load explains it, if blocks turn over */
 #define GREW          0.05 /* probability of a higher level by chance: below it, there was growth */
 #define STOPPED       0.05 /* the same, of so little growth at an unchanged pace: below it, growth has ended */
 
@@ -399,17 +398,16 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     }
     fill_window(c, &k, last, &w);
     struct dp_leaks_likelihoods l = dp_leaks_compare(&w);
-    double on, all;
+    double on = PRIOR * l.goes_on;
     if (w.is_kept) {
+        double all = on + l.ended;
         e.chance = clamp(exp2(-(double)e.n_up) / fmax(share, 1e-9));
-        on = PRIOR * l.goes_on, all = on + l.ended;
         e.confidence = (1 - e.chance) * on / all;
         e.ended = (1 - e.chance) * l.ended / all;
     } else {
-        on = PRIOR_TURN * share * l.goes_on;
-        double ended = PRIOR_TURN * l.ended, by_load = PRIOR_LOAD * l.by_load;
-        all = on + ended + by_load + l.steady;
-        e.confidence = on / all, e.ended = ended / all, e.by_load = by_load / all, e.chance = l.steady / all;
+        double steady = PRIOR_NONE * l.steady, by_load = PRIOR_NONE * l.by_load;
+        double all = share * on + l.ended + by_load + steady;
+        e.confidence = share * on / all, e.ended = l.ended / all, e.by_load = by_load / all, e.chance = steady / all;
     }
     e.kind = e.confidence >= 0.5 ? DP_LEAKS_GROWING : e.ended > 0.5 ? DP_LEAKS_FILLED : DP_LEAKS_STEADY;
     return e;
