@@ -12,6 +12,7 @@ mail servers; games, media servers). A report is right
 if it begins with the function that leaks. precision = right reports / reports; recall = leaks that were found / leaks. `short`
 runs some clear cases and fails if one is misjudged twice: samples are random and differ from run to run.
 """
+import collections
 import gzip
 import json
 import os
@@ -275,8 +276,9 @@ def without(data, fields):
 
 
 def stamp(out):
-    """Sets the times of each process's files to those of ticks of 15 seconds."""
-    for name in os.listdir(out):
+    """Sets the times of each process's files to those of ticks of 15 seconds. A tick with a peak has two files."""
+    ticks, second = collections.Counter(), set()
+    for name in sorted(os.listdir(out)):
         found = re.fullmatch(r'(.*)\.(\d+)\.heap\.pb\.gz', name)
         path = os.path.join(out, name)
         if not found:
@@ -284,9 +286,15 @@ def stamp(out):
             continue
         with open(path, 'rb') as f:
             data = without(gzip.decompress(f.read()), (9, 10))
-        tick = int(found[2]) - 1
+        process, duration_ns = found[1], TICK_NS
+        begin_ns = START_NS + ticks[process] * TICK_NS
+        if process in second:
+            begin_ns, duration_ns = begin_ns + TICK_NS, 0
+        is_first = b'#PeakAt=' in data
+        second = second | {process} if is_first else second - {process}
+        ticks[process] += not is_first
         with open(path, 'wb') as f:
-            f.write(gzip.compress(data + number(9, START_NS + tick * TICK_NS) + number(10, TICK_NS), 1))
+            f.write(gzip.compress(data + number(9, begin_ns) + number(10, duration_ns), 1))
 
 
 def record(program, out):
