@@ -242,6 +242,13 @@ Not leaks:
         self.run_program([site], at_exit=[], end=[])  # freed one by one before exit, as a careful server does
         self.assertEqual(self.names(), ['forget'])
 
+    def test_a_tick_while_a_process_frees_its_memory_says_nothing(self):
+        for share in (2, 5):  # tenths of the blocks are freed before the last tick, when no work is done any more
+            site = Site(['forget', 'main'], 65536, lambda t: 20 * (t < 20), lambda t, live: (t == TICKS - 1) * live * share // 10)
+            self.run_program([site], end=[], name=f'{share}/a.1')
+            found = self.leaks(os.path.join(self.dir.name, f'{share}'))
+            self.assertEqual([leak['function'] for leak in found['leaks']], ['forget'])
+
     def test_a_clean_program_has_an_empty_list(self):
         self.run_program([self.traffic()], end=[])
         self.assertEqual(self.leaks()['leaks'], [])

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* A program was ending when it had at most so much of its memory in use, and of its work to do, in its last points. */
-#define SHUTDOWN_LEFT 0.5
+#define SHUTDOWN_LEFT 0.9
 #define SHUTDOWN_WORK 0.02
 enum { SHUTDOWN_POINTS = 6 };
 

@@ -8,7 +8,7 @@
 /* Halves the number of points. The first one stays alone: programs begin in it. */
 void dp_leaks_points_join(struct dp_leaks_series *, struct dp_leaks_process *);
 /*
- * Programs that end may free their memory before exit(): the last points, with little work and much less memory in use
+ * Programs that end may free their memory before exit(): the last points, with little work and less memory in use
  * than just before, say nothing about what the program did.
  */
 void dp_leaks_points_skip_shutdown(const struct dp_leaks_series *, struct dp_leaks_process *);
