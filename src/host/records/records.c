@@ -17,8 +17,9 @@
  *    lower value is the baseline. A counter of frees has no baseline, so it tells nothing. A heap record without an
  *    alloc has no block size: it stands for all sizes of its stack that are not in the dump.
  * 3. A stack that is missing in a dump keeps its entry, since it may come back with its old values. Entries are removed
- *    only if they exceed their budget or there is no memory for a new one, and only those that were neither in this
- *    dump nor in the last one.
+ *    only if they exceed their budget, and then those that were not in the last dump; or if there is no memory for a
+ * new one, and then those that were neither in the last dump nor in this one so far. So a stack that is left out once
+ * may count anew, but only beyond the budget: stacks that never return would need it several times over otherwise.
  * 4. Only commit changes entries, to the values that the pass noted; a failed write leaves no trace but new entries
  *    with the value 0.
  */

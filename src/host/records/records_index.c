@@ -107,7 +107,6 @@ void dp_records_reset_ids(struct dp_records *r)
         r->states.at[i].id = 0;
 }
 
-/* Forgets what neither this dump nor the last one showed. 0: something was. */
 int dp_records_evict(struct dp_records *r)
 {
     size_t kept = 0, n = r->entries.n;

@@ -78,6 +78,8 @@ uint32_t dp_records_find_id(const struct dp_records *, uint64_t id);
 /* From now on the id leads to the entry. Without memory for it its stack is read each time. */
 void dp_records_add_id(struct dp_records *, uint64_t id, uint32_t entry);
 
-/* Forgets the entries that neither this dump nor the last one showed. 0: some were forgotten; -ENOMEM: there are none.
+/*
+ * Forgets the entries that neither the last dump nor this one, as far as it was read, showed. 0: some were forgotten;
+ * -ENOMEM: there are none.
  */
 int dp_records_evict(struct dp_records *);

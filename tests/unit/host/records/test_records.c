@@ -92,7 +92,7 @@ static void a_small_budget_keeps_waits_that_do_not_change(void **state)
     free_all(r);
 }
 
-/* Where the budget is too small for all, records that are absent from a dump are forgotten. */
+/* Where the budget is too small for all, records that are absent from one dump are forgotten. */
 static void only_a_small_budget_forgets_absent_records(void **state)
 {
     for (int is_small = 0; is_small < 2; is_small++) {
