@@ -9,6 +9,7 @@
 #include "tool/cli/growth.h"
 
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
@@ -387,6 +388,8 @@ int dp_cli_growth(int argc, char **argv)
         dp_query_print_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("growth", argv + optind, argc - optind);
     dp_query_same(&old, &new);
     if (!status)
         status = show(&old, &new, argv + optind, (size_t)(argc - optind), n_wanted, n_frames);

@@ -7,6 +7,7 @@
  * stack in several processes is one leak.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/summary/leaks.h"
 #include "tool/query/print.h"
 
@@ -96,6 +97,8 @@ int dp_cli_leaks(int argc, char **argv)
     r.judge.least = percent / 100;
     r.n_wanted = (size_t)n_wanted;
     r.n_frames = (size_t)n_frames;
+    if (!status)
+        status = dp_cli_live_begin("leaks", argv + optind, argc - optind);
     if (!status)
         status = show(&r, argv + optind, (size_t)(argc - optind));
     dp_summary_leaks_fini(&r);

@@ -26,28 +26,6 @@ enum { DIRECTORIES_MOST = 16 };
 static char directories[DIRECTORIES_MOST][PATH_MAX];
 static int n_directories;
 
-/* Verbs whose arguments are read as process ids. */
-static bool reads_processes(const char *verb)
-{
-    static const char *const verbs[] = {"summary", "top", "tree", "waits", "growth", "leaks", "view"};
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (!strcmp(verbs[i], verb))
-            return true;
-    return false;
-}
-
-/* Whether the next word is an argument of this option. */
-static bool takes_value(const char *word)
-{
-    static const char *const flags[] = {"--json", "--cum", "--raw", "--full", "--"};
-    if (*word != '-' || !word[1] || strchr(word, '='))
-        return false;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (!strcmp(flags[i], word))
-            return false;
-    return true;
-}
-
 static void delete_directory(const char *path)
 {
     DIR *dir = opendir(path);
@@ -110,18 +88,13 @@ void dp_cli_live_deliver(int argc, char **argv)
             deliver(argv[i]);
 }
 
-int dp_cli_live_begin(int argc, char **argv)
+int dp_cli_live_begin(const char *verb, char **words, int n)
 {
-    const char *verb = argv[0];
-    if (!reads_processes(verb))
-        return 0;
-    for (int i = 1; i < argc; i++) {
-        if (takes_value(argv[i - 1]))
-            continue;
-        pid_t pid = dp_cli_options_pid(argv[i]);
-        if (!pid && argv[i][0] != '-')
-            deliver(argv[i]);
-        int result = pid ? replace(verb, &argv[i], pid) : 0;
+    for (int i = 0; i < n; i++) {
+        pid_t pid = dp_cli_options_pid(words[i]);
+        if (!pid && words[i][0] != '-')
+            deliver(words[i]);
+        int result = pid ? replace(verb, &words[i], pid) : 0;
         if (result < 0)
             return -result;
         if (result && strcmp(verb, "summary")) {

@@ -3,12 +3,12 @@
 #pragma once
 
 /*
- * Puts the name of a temporary directory in the place of each argument that is the pid of a profiled process, with its
- * profiles; and delivers the killed processes whose files lie in a directory among the arguments.
- * Returns 0, or an exit status after one line on stderr.
+ * For the words that a verb reads as PATH, after its options: puts the name of a temporary directory in the place of
+ * each that is the pid of a profiled process, with its profiles; and delivers the killed processes whose files lie in a
+ * directory among the words. Returns 0, or an exit status after one line on stderr.
  */
-int dp_cli_live_begin(int argc, char **argv);
-/* The second half of that alone. */
+int dp_cli_live_begin(const char *verb, char **words, int n);
+/* Delivers the killed processes whose files lie in a directory among the arguments. */
 void dp_cli_live_deliver(int argc, char **argv);
 /* Deletes the temporary directories. */
 void dp_cli_live_end(void);

@@ -142,9 +142,7 @@ static int help(int argc, char **argv)
 
 static int run_verb(const struct dp_cli_verb *verb, int argc, char **argv)
 {
-    int status = dp_cli_live_begin(argc, argv);
-    if (!status)
-        status = verb->main(argc, argv);
+    int status = verb->main(argc, argv);
     dp_cli_live_end();
     return status;
 }

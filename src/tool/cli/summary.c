@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/summary.c - `deltaprof summary`, also `deltaprof DIR`: prints the sentences that matter, the worst first. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/options.h"
 #include "tool/summary/sentences.h"
 #include "tool/query/json.h"
@@ -149,6 +150,9 @@ int dp_cli_summary(int argc, char **argv)
         dp_query_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
         return DP_EXIT_USAGE;
     }
+    int status = dp_cli_live_begin("summary", argv + optind, argc - optind);
+    if (status)
+        return status;
     s.paths = argv + optind;
     s.n_paths = (size_t)(argc - optind);
     pid_t pid = s.n_paths == 1 ? dp_cli_options_pid(s.paths[0]) : 0;
@@ -156,7 +160,7 @@ int dp_cli_summary(int argc, char **argv)
         return DP_EXIT_FAILED;
     if (pid)
         s.paths = &glob;
-    int status = show(&s, json);
+    status = show(&s, json);
     dp_summary_sentences_fini(&s);
     free(glob);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/top.c - `deltaprof top`: lists the functions with the largest values. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
@@ -360,6 +361,8 @@ int dp_cli_top(int argc, char **argv)
         dp_query_print_error("top", "no file given: deltaprof top [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("top", argv + optind, argc - optind);
     if (!status)
         status = show(&table, argv + optind, (size_t)(argc - optind), n_wanted);
     dp_query_count_fini(count);

@@ -7,6 +7,7 @@
  * together.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/summary/heading.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -379,6 +380,8 @@ int dp_cli_tree(int argc, char **argv)
         status = DP_EXIT_USAGE;
     }
     s.view.raw |= s.has_callers || s.has_callees; /* a folded function may be the one that the user asks for */
+    if (!status)
+        status = dp_cli_live_begin("tree", argv + optind, argc - optind);
     if (!status)
         status = show(&s, argv + optind, (size_t)(argc - optind));
     if (s.has_callers)

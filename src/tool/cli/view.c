@@ -8,6 +8,7 @@
  */
 #include "base/text.h"
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/out.h"
 #include "tool/cli/view_leaks.h"
 #include "tool/cli/view_summary.h"
@@ -423,6 +424,8 @@ int dp_cli_view(int argc, char **argv)
         dp_query_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("view", argv + optind, argc - optind);
     if (!status && is_diff)
         status = find_sides(&v.sides, argv + optind, (size_t)(argc - optind));
     v.pack.sides[0] = v.sides.old, v.pack.sides[1] = v.sides.new;

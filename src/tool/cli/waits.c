@@ -6,6 +6,7 @@
  * with a separator behind each name and another one between the stacks.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/summary/heading.h"
 #include "tool/cli/options.h"
 #include "tool/query/json.h"
@@ -256,6 +257,8 @@ int dp_cli_waits(int argc, char **argv)
         dp_query_print_error("waits", "no --type: waits shows the delay of pairs");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("waits", argv + optind, argc - optind);
     w.query.preferred = "delay";
     if (!status && strcmp(argv[optind], "-"))
         w.query.kind = dp_kind_table[DP_KIND_CHAIN].name;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/libc.h"
 #include "profile/file_name.h"
+#include "tool/recover/file.h"
 #include "tool/recover/recover.h"
 
 #include <dirent.h>
@@ -72,39 +73,12 @@ static int open_place(struct place *p, const struct dp_recover_table *t, uint32_
     return 0;
 }
 
-static bool write_all(int fd, const void *bytes, size_t n_bytes)
-{
-    for (const char *at = bytes; n_bytes;) {
-        ssize_t n = write(fd, at, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return true;
-}
-
 /* Writes a profile under a temporary name. */
 static int write_temporary(const struct place *p, const struct dp_recover_table *t, unsigned kind,
                            const struct dp_recover_bytes *profile, char name[DP_PROFILE_NAME_MAX])
 {
-    uint8_t header[DP_STAMP_HEADER_BYTES];
     dp_profile_name_format_temporary(name, t->program, t->pid, kind, (uint64_t)time(NULL) << 20 | (uint64_t)getpid());
-    int fd = openat(p->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    bool stamped = dp_stamp_insert(&p->stamp, profile->at.at, profile->at.n, header);
-    size_t skipped = stamped ? DP_STAMP_PLAIN_BYTES : 0;
-    bool is_whole = (!stamped || write_all(fd, header, sizeof header)) &&
-                    write_all(fd, profile->at.at + skipped, profile->at.n - skipped);
-    int err = is_whole ? 0 : -errno;
-    if (close(fd) && !err)
-        err = -errno;
-    if (err)
-        unlinkat(p->dir, name, 0);
-    return err;
+    return dp_recover_write_file(p->dir, name, &p->stamp, profile);
 }
 
 static int give_name(const struct place *p, const char *temporary, const char *name)

@@ -7,12 +7,11 @@
 
 #include "base/text.h"
 #include "profile/file_name.h"
+#include "tool/recover/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -64,40 +63,30 @@ static uint32_t copy_files(const struct dp_recover_table *t, int to_dir)
     return highest;
 }
 
-static int write_part(void *ctx, const void *bytes, size_t n_bytes)
+static int write_kind(struct dp_recover *r, const struct dp_recover_table *t, int to_dir, unsigned kind, uint32_t seq)
 {
-    return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : -errno;
-}
-
-static int write_kind(struct dp_recover *r, const struct dp_recover_table *t, const char *dir, unsigned kind,
-                      uint32_t seq)
-{
-    char name[DP_PROFILE_NAME_MAX], path[PATH_MAX + DP_PROFILE_NAME_MAX];
-    dp_profile_name_format(name, t->program, t->pid, seq, kind);
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wxe");
-    if (!file)
-        return -errno;
+    char name[DP_PROFILE_NAME_MAX];
+    struct dp_recover_bytes profile = {0};
     unsigned since = seq > 1 ? 0 : DELTAPROF_OUTSIDE_SINCE_START;
-    int err = dp_recover_write(r, kind, since | DELTAPROF_OUTSIDE_SKIP_EMPTY, write_part, file, NULL);
-    if (fclose(file) && !err)
-        err = -errno;
-    if (err)
-        unlink(path);
+    int err = dp_recover_write(r, kind, since | DELTAPROF_OUTSIDE_SKIP_EMPTY, dp_recover_append, &profile, NULL);
+    dp_profile_name_format(name, t->program, t->pid, seq, kind);
+    if (!err)
+        err = dp_recover_write_file(to_dir, name, &t->stamp, &profile);
+    dp_vec_fini(&profile.at);
     return err == 1 ? 0 : err;
 }
 
 int dp_recover_live(const char *directory, const struct dp_recover_table *t, const char *to, char *why)
 {
     struct dp_recover *r = dp_recover_open(directory, t, why);
-    int to_dir = r ? open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = 0;
+    int to_dir = r ? open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = r && to_dir < 0 ? -errno : 0;
     if (!r)
         return -EBADMSG;
     uint32_t seq = to_dir < 0 ? 0 : copy_files(t, to_dir);
     if (!err)
         err = dp_recover_refresh(r, why); /* a file may have been written meanwhile */
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
-        err = dp_kind_table[kind].is_settled_late ? 0 : write_kind(r, t, to, kind, seq + 1);
+        err = dp_kind_table[kind].is_settled_late ? 0 : write_kind(r, t, to_dir, kind, seq + 1);
     if (err < 0)
         dp_text_format(why, DP_RECOVER_WHY, "%s %d: its tables cannot be read: %s", t->program, (int)t->pid,
                        strerror(-err));

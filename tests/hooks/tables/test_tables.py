@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tables in a tmpfs: what a killed process had recorded is written by `deltaprof recover`, all of it and nothing else."""
+import json
 import mmap
 import os
 import random
@@ -253,6 +254,32 @@ def that_a_living_process_is_read_without_its_help():
         t.deltaprof('top', t.out)  # delivers it
         lies_between(t)
         assert os.listdir(users) == []
+        del os.environ['XDG_RUNTIME_DIR']
+
+
+def that_a_living_process_and_its_files_are_one_process():
+    """What it has written and what its tables have since are states of one process: memory in use counts once."""
+    with Tables() as t:
+        os.environ['XDG_RUNTIME_DIR'] = t.tables
+        process = subprocess.Popen([victim('tables'), t.page, '1', 'plain'], start_new_session=True,
+                                   env=environment('heap_rate=1,cpu_rate=10ms,log=none,interval=1s,wall_rate=100ms',
+                                                   t.out))
+        wait_until(lambda: reader.files(t.out, 'heap', '*', str(process.pid)) and
+                   reader.files(t.out, 'wall', '*', str(process.pid)))
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: open(f'/proc/{process.pid}/stat').read().rsplit(')', 1)[1].split()[0] == 'T')
+        _, begun, done, _ = t.book()
+        top = json.loads(t.deltaprof('top', '--json', '-n', '0', '--type', 'inuse_space', process.pid))
+        sums = {f['name']: f['flat'] for f in top['rows']}
+        in_use = sum(sums.get(name, 0) for name in FUNCTIONS)
+        assert done[1] - begun[3] <= in_use <= begun[1] - done[3], (in_use, begun, done)
+        assert 'in use by 1 process,' in t.deltaprof('top', process.pid)
+        for option in '--no-idle', '--no-id', '--inherited':  # none takes a value, so the pid behind it is one
+            kind = 'heap' if option == '--inherited' else 'wall'
+            assert 'Type:' in t.deltaprof('top', '--kind', kind, option, process.pid)
+        t.kill(process)
+        t.deltaprof('recover')
+        lies_between(t)
         del os.environ['XDG_RUNTIME_DIR']
 
 

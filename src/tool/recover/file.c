@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/recover/file.c - writes a profile file with a stamp. */
+#include "tool/recover/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static bool write_all(int fd, const void *bytes, size_t n_bytes)
+{
+    for (const char *at = bytes; n_bytes;) {
+        ssize_t n = write(fd, at, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+int dp_recover_write_file(int dir, const char *name, const struct dp_stamp *stamp,
+                          const struct dp_recover_bytes *profile)
+{
+    uint8_t header[DP_STAMP_HEADER_BYTES];
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    bool stamped = stamp->process && dp_stamp_insert(stamp, profile->at.at, profile->at.n, header);
+    size_t skipped = stamped ? DP_STAMP_PLAIN_BYTES : 0;
+    bool is_whole = (!stamped || write_all(fd, header, sizeof header)) &&
+                    write_all(fd, profile->at.at + skipped, profile->at.n - skipped);
+    int err = is_whole ? 0 : -errno;
+    if (close(fd) && !err)
+        err = -errno;
+    if (err)
+        unlinkat(dir, name, 0);
+    return err;
+}
