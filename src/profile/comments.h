@@ -5,6 +5,7 @@
  *     #deltaprof 0.1.0                 the version that wrote the profile
  *     #ended                           the process ends with this profile
  *     #killed                          it was killed: another process found this in its tables
+ *     #tables                          another process made it from the tables: it tells no #stuck and no #Rss
  *     #exit                            the process begins to end: none of its handlers has run
  *     #peak                            more is in use than in any earlier profile of the process
  *     #PeakAt=1700000000000000000      what is in use is that of this earlier moment, ns of Unix time: of a peak
@@ -27,6 +28,7 @@
 #define DP_COMMENT_VERSION        "#deltaprof "
 #define DP_COMMENT_ENDED          "#ended"
 #define DP_COMMENT_KILLED         "#killed"
+#define DP_COMMENT_TABLES         "#tables"
 #define DP_COMMENT_EXIT           "#exit"
 #define DP_COMMENT_PEAK           "#peak"
 #define DP_COMMENT_STUCK          "#stuck "

@@ -85,6 +85,28 @@ class Summary(Case):
         block(2, '#exit', pid=5) # only two files, and the next one is another process's
         self.assertIn('thread 8 waits', self.sentences(directory)[0]['text'])
 
+    def test_what_another_process_made_of_the_tables_tells_neither_waits_nor_resident_memory(self):
+        """The newest profile that the process has written itself does."""
+        for i in range(1, 21):
+            self.heap(i, [(['f', 'main'], [10, 1000, 1, 5000])], held=40 << 20)
+            self.file(f'd/server.7.{i:04}.block.pb.gz', [(['wait', 'main'], [1, 1000])], MUTEX, time_ns=10**18 + 10 * i * 10**9,
+                      duration_ns=10**10, comment=[f'#stuck {i * 10000} deadlock of 2 threads: thread 7 waits'])
+        for kind, rows, types in ('block', [(['wait', 'main'], [1, 1000])], [MUTEX]), ('heap', [(['f', 'main'], [10, 1000, 1, 5000])], []):
+            self.file(f'd/server.7.0021.{kind}.pb.gz', rows, *types, time_ns=10**18 + 210 * 10**9, duration_ns=10**9, comment=['#tables'])
+        stuck, held, looked = self.sentences(self.dir.name + '/d')
+        self.assertEqual((stuck['kind'], stuck['ns']), ('stuck', 200 * 10**9))
+        self.assertIn('40% of resident memory, 40MB, is held by malloc', held['text'])
+        self.assertIn('no other lock that made others wait', looked['text'])
+
+    def test_what_a_program_frees_when_it_ends_is_not_held(self):
+        for held, kinds in (1 << 20, ['nothing']), (60 << 20, ['held', 'looked']):
+            for i in range(1, 21):
+                self.heap(i, [(['f', 'main'], [10, 1000, 1, 5000])], held=held)
+            self.heap(21, [(['f', 'main'], [10, 1000, 1, 5000])], ['#exit'], held=80 << 20)
+            found = self.sentences(self.dir.name + '/d')
+            self.assertEqual([s['kind'] for s in found], kinds)
+            self.assertIn(f'{held >> 20}% of resident memory', found[0]['text'])
+
     def test_what_cannot_be_told_and_what_is_lost_is_said(self):
         self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], ['3 stacks were cut short'])
         found = self.sentences(self.dir.name + '/d')
@@ -116,6 +138,12 @@ class Summary(Case):
         self.assertEqual(found['text'], 'Threads: of 2 thread-seconds a second, idle ones aside, 25% run, 12% wait for a processor, '
                          '50% wait for locks (most in get, held by fill), 12% wait for io.')
         self.assertEqual((found['ns'], found['stack'], found['more']), (2 * 10**10, ['get', 'worker'], 'deltaprof top --kind wall --no-idle ' + directory))
+
+    def test_time_of_an_unknown_state_is_in_the_sum(self):
+        self.file('d/server.7.0001.wall.pb.gz', [(['burn'], [5, 2 * 10**9], {'state': 'running'}), (['[state unknown]'], [5, 8 * 10**9], {'state': 'unknown'})],
+                  [('samples', 'count'), ('wall', 'nanoseconds')], time_ns=10**18, duration_ns=10**10)
+        found, = (s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'wall')
+        self.assertIn('20% run, 80% wait, not known for what.', found['text'])
 
     def test_idle_threads_are_left_out_where_the_user_says_so(self):
         directory = self.wall()

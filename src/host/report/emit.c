@@ -211,6 +211,8 @@ static void comments(const struct pass *p)
         dp_encode_comment(p->encode, DP_COMMENT_ENDED);
     if (p->emission->marks & DP_WRITE_KILLED)
         dp_encode_comment(p->encode, DP_COMMENT_KILLED);
+    if (p->emission->marks & DP_WRITE_TABLES)
+        dp_encode_comment(p->encode, DP_COMMENT_TABLES);
     if (p->emission->marks & DP_WRITE_EXIT)
         dp_encode_comment(p->encode, DP_COMMENT_EXIT);
     if (p->emission->marks & DP_WRITE_PEAK)

@@ -44,7 +44,8 @@ enum dp_write_flags {
     DP_WRITE_SKIP_EMPTY = 2, /* without a row: returns 1, and fn is not called */
     DP_WRITE_NO_WAIT = 4,    /* for exit paths: opens no module, and returns -EAGAIN instead of waiting for a lock */
     DP_WRITE_RAW = 8,        /* not gzipped */
-    DP_WRITE_ENDED = 32,     /* adds the comment #ended: the process ends with this profile */
+    DP_WRITE_TABLES = 16, /* adds the comment #tables: another process makes the profile from the tables of this one */
+    DP_WRITE_ENDED = 32,  /* adds the comment #ended: the process ends with this profile */
     DP_WRITE_RESIDENT = 64,  /* heap: adds the process's resident memory as comments; opens a file */
     DP_WRITE_EXIT = 128,     /* adds the comment #exit: the process begins to end; none of its exit handlers has run */
     DP_WRITE_PEAK = 256,     /* adds the comment #peak: more is in use than in any earlier profile of the process */

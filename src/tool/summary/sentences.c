@@ -17,7 +17,6 @@
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
-#include "tool/rss/rss.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -25,12 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_SHARE      0.2        /* of resident memory; less is normal */
-#define HELD_LEAST      (16 << 20) /* bytes */
-#define CAUSE_SHARE     0.25       /* of what malloc holds: a function that had less did not cause it */
-#define WAITS_SHARE     0.001      /* of the time that the profiles cover */
-#define WAITS_LEAST     10000000   /* ns */
-#define HAND_OVER_SHARE 0.01       /* of the same time */
+#define WAITS_SHARE     0.001    /* of the time that the profiles cover */
+#define WAITS_LEAST     10000000 /* ns */
+#define HAND_OVER_SHARE 0.01     /* of the same time */
 #define HAND_OVER       "[hand-over]"
 
 struct dp_summary_sentence *dp_summary_sentences_add(struct dp_summary_sentences *s, const char *kind, double weight)
@@ -155,121 +151,6 @@ static int find_leaks(struct dp_summary_sentences *s)
     return 0;
 }
 
-/* ---- memory that malloc holds ----------------------------------------------------------------------------------- */
-
-/* Resident memory by the comments of profiles. */
-struct resident {
-    int64_t total, held;
-};
-
-static void take_comment(struct resident *r, const char *text, size_t n)
-{
-    static const char total[] = "#RssTotal=", held[] = "#RssPart " DP_RSS_HELD "=";
-    char number[24] = "";
-    bool is_held = n >= sizeof held && !memcmp(text, held, sizeof held - 1);
-    size_t n_head = is_held ? sizeof held - 1 : sizeof total - 1;
-    if (n <= n_head || n - n_head >= sizeof number || (!is_held && memcmp(text, total, n_head)))
-        return;
-    memcpy(number, text + n_head, n - n_head);
-    dp_model_merge_sum(is_held ? &r->held : &r->total, strtoll(number, NULL, 10));
-}
-
-/* Reads the comments of the files whose states count. */
-static int read_resident(struct dp_query *v, struct resident *r)
-{
-    struct dp_query_source source = {.is_quiet = false};
-    int status = 0;
-    for (size_t i = 0; i < v->moments.at.n && !status; i++) {
-        const struct dp_query_moment *m = &v->moments.at.at[i];
-        if (!m->part.counts)
-            continue;
-        status = dp_query_read_file(v->verb, v->paths.at[m->path], v->limit_bytes, &source);
-        for (size_t j = 0; j < source.decode.comments.n && !status; j++) {
-            size_t n;
-            const char *text = dp_decode_text(&source.decode, source.decode.comments.at[j], &n);
-            take_comment(r, text, n);
-        }
-    }
-    dp_query_source_fini(&source);
-    return status;
-}
-
-static void say_held(struct dp_summary_sentences *s, const struct resident *r, struct dp_query *peak,
-                     const struct dp_summary_functions *freed)
-{
-    double share = (double)r->held / (double)r->total;
-    const struct dp_summary_function *f = dp_summary_functions_largest(freed);
-    struct dp_summary_sentence *to = dp_summary_sentences_add(s, "held", 1 + share);
-    struct dp_summary_place place;
-    char held[32], most[32], gone[32], when[64];
-    if (!to)
-        return;
-    dp_query_print_unit(held, sizeof held, r->held, "bytes");
-    int n = snprintf(to->text, sizeof to->text, "%.0f%% of resident memory, %s, is held by malloc and not in use",
-                     100 * share, held);
-    to->amount = r->held;
-    to->verb = "rss";
-    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held &&
-        dp_summary_place_of_row(&place, &s->stacks, peak, f->row)) {
-        dp_query_print_unit(gone, sizeof gone, f->value, "bytes");
-        dp_query_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
-        dp_query_at_text(when, sizeof when, peak->moments.time_ns);
-        n += snprintf(to->text + n, sizeof to->text - (size_t)n, ": %s had %s more at the peak (%s in use, %s) than %s",
-                      place.name, gone, most, when, peak->merge.goes_on ? "now" : "at the end");
-        to->stack = place.stack;
-    }
-    snprintf(to->text + n, sizeof to->text - (size_t)n, ".");
-}
-
-static int find_held(struct dp_summary_sentences *s)
-{
-    struct dp_query peak, end;
-    struct dp_summary_functions freed = {.at = {0}};
-    struct resident r = {0};
-    char most[32], when[64];
-    int status = dp_summary_sentences_query(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
-    if (!status)
-        status = dp_query_read(&peak, s->paths, s->n_paths);
-    int of_end = dp_summary_sentences_query(&end, s, "inuse_space", DP_QUERY_AT_END);
-    status = status ? status : of_end;
-    if (!status)
-        status = dp_query_read(&end, s->paths, s->n_paths);
-    if (!status)
-        status = read_resident(&end, &r);
-    if (!status &&
-        (dp_summary_functions_count(&freed, &peak, 1, true) || dp_summary_functions_count(&freed, &end, -1, false))) {
-        dp_query_print_error(s->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
-    if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
-        say_held(s, &r, &peak, &freed);
-    else if (!status && r.total > 0)
-        dp_summary_sentences_looked(s, "%.0f%% of resident memory held by malloc and not in use",
-                                    100 * (double)r.held / (double)r.total);
-    else if (!status)
-        dp_summary_sentences_looked(s, "resident memory was not measured");
-    if (!status) {
-        dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
-        dp_query_at_text(when, sizeof when, peak.moments.time_ns);
-        if (peak.moments.bytes > 0)
-            dp_summary_sentences_looked(s, "at most %s in use, %s", most, when);
-    }
-    for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
-        struct dp_summary_sentence *to = i == 1 ? dp_summary_sentences_add(s, "lost", 0.2) : NULL;
-        if (to)
-            snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
-        if (to)
-            to->verb = "top";
-    }
-    if (!status && dp_strings_count(&end.losses) < 2)
-        dp_summary_sentences_looked(s, "nothing lost");
-    dp_summary_sentences_note_symbols(s, &peak);
-    dp_summary_functions_fini(&freed);
-    dp_query_fini(&peak);
-    dp_query_fini(&end);
-    return status;
-}
-
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_function *worst, double share,
@@ -315,14 +196,24 @@ static const struct dp_summary_function *worst_holder(const struct dp_summary_fu
     return worst ? worst : other;
 }
 
+static bool has_stuck(const struct dp_summary_sentences *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->at[i].kind, "stuck"))
+            return true;
+    return false;
+}
+
+/* After find_stuck: what waits still go on for is not in mutex profiles. */
 static int find_locks(struct dp_summary_sentences *s, const struct dp_query_paths *paths)
 {
+    const char *other = has_stuck(s) ? "other " : "";
     struct dp_query v;
     struct dp_summary_functions f = {.at = {0}};
     struct dp_summary_place place;
     char text[32];
     if (!dp_summary_sentences_have_kind(paths, "mutex")) {
-        dp_summary_sentences_looked(s, "no lock that made others wait");
+        dp_summary_sentences_looked(s, "no %slock that made others wait", other);
         return 0;
     }
     int status = read_kind(s, &v, "mutex", "delay", &f);
@@ -337,8 +228,8 @@ static int find_locks(struct dp_summary_sentences *s, const struct dp_query_path
                  lock && !strcmp(lock, "gil"), text);
     } else if (!status) {
         dp_summary_sentences_time(text, sizeof text, most ? most->value : 0);
-        dp_summary_sentences_looked(
-            s, most ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", text);
+        dp_summary_sentences_looked(s, "no %slock that made others wait%s%s", other, most ? " more than " : "",
+                                    most ? text : "");
     }
     dp_summary_sentences_note_symbols(s, &v);
     dp_summary_functions_fini(&f);
@@ -352,6 +243,7 @@ static int find_locks(struct dp_summary_sentences *s, const struct dp_query_path
 struct stuck {
     int64_t ms, since_ns; /* ms 0: nothing */
     bool is_end;          /* the process ended with the profile */
+    bool is_of_tables;    /* another process made it, which does not see who waits */
     char text[DP_SUMMARY_SENTENCE_BYTES];
 };
 
@@ -362,6 +254,7 @@ static void read_stuck(const struct dp_summary_sentences *s, const char *file, s
     if (!dp_query_read_file(s->verb, file, DP_DECODE_LIMIT, &source)) {
         const struct dp_decode *d = &source.decode;
         stuck->is_end = dp_model_merge_says(d, DP_COMMENT_ENDED) || dp_model_merge_says(d, DP_COMMENT_EXIT);
+        stuck->is_of_tables = dp_model_merge_says(d, DP_COMMENT_TABLES);
         for (size_t i = 0; i < d->comments.n && !stuck->ms; i++) {
             size_t n, n_begin = strlen(DP_COMMENT_STUCK);
             const char *text = dp_decode_text(d, d->comments.at[i], &n);
@@ -398,8 +291,8 @@ static bool is_deadlock(const struct stuck *stuck)
 }
 
 /*
- * Of each process its newest profile that tells it. If the process ended with that, the one before it may know more: a
- * thread that runs the handler of the signal that ends the process is not seen to wait.
+ * Of each process its newest profile that tells it, which it has written itself. If the process ended with that, the
+ * one before it may know more: a thread that runs the handler of the signal that ends the process is not seen to wait.
  */
 static int find_stuck(struct dp_summary_sentences *s)
 {
@@ -413,6 +306,8 @@ static int find_stuck(struct dp_summary_sentences *s)
             (i && dp_query_file_is_same(&files[i - 1], &files[i])))
             continue;
         read_stuck(s, files[i].file, &newest);
+        if (newest.is_of_tables && i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
+            read_stuck(s, files[++i].file, &newest);
         if (newest.is_end && i + 1 < n && dp_query_file_is_same(&files[i], &files[i + 1]))
             read_stuck(s, files[i + 1].file, &before);
         bool knew_more = before.ms && (!newest.ms || (is_deadlock(&before) && !is_deadlock(&newest)));
@@ -439,12 +334,12 @@ int dp_summary_sentences_find(struct dp_summary_sentences *s)
         !(dp_summary_sentences_have_kind(&paths, "mutex") || dp_summary_sentences_have_kind(&paths, "block") ||
           dp_summary_sentences_have_kind(&paths, "cpu") || dp_summary_sentences_have_kind(&paths, "wall"))) {
         status = status ? status : find_leaks(s);
-        status = status ? status : find_held(s);
+        status = status ? status : dp_summary_sentences_held(s);
     } else {
         dp_summary_sentences_looked(s, "no heap profile: too few bytes were allocated for a sample (heap_rate=)");
     }
-    status = status ? status : find_locks(s, &paths);
     status = status ? status : find_stuck(s);
+    status = status ? status : find_locks(s, &paths);
     if (dp_summary_sentences_have_kind(&paths, "cpu"))
         status = status ? status : dp_summary_sentences_cpu(s);
     status = status ? status : dp_summary_sentences_wall(s, &paths);

@@ -17,12 +17,16 @@
 #define THREADS_LEAST 0.02 /* on average; less is idle */
 #define LOCK_SHARE    0.05 /* of the time: less has no sentence's part about its function */
 
-enum { RUNNING, RUNNABLE, LOCK, IO, SLEEP, FAULT, STATES };
+enum { RUNNING, RUNNABLE, LOCK, IO, SLEEP, FAULT, UNKNOWN, STATES };
 static const struct {
     const char *label, *words;
-} states[STATES] = {{"running", "run"},         {"runnable", "wait for a processor"},
-                    {"lock", "wait for locks"}, {"io", "wait for io"},
-                    {"sleep", "sleep"},         {"fault", "wait for memory"}};
+} states[STATES] = {{"running", "run"},
+                    {"runnable", "wait for a processor"},
+                    {"lock", "wait for locks"},
+                    {"io", "wait for io"},
+                    {"sleep", "sleep"},
+                    {"fault", "wait for memory"},
+                    {"unknown", "wait, not known for what"}};
 
 static int refuse_memory(const struct dp_summary_sentences *s)
 {
