@@ -9,14 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <lzma.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define BUILD_ID_MAX 64
+#define VDSO_MAX     ((size_t)64 << 10)
 #define UNPACKED_MAX ((size_t)64 << 20) /* limit for the unpacked .gnu_debugdata */
 
 static int open_read(const char *path)
@@ -241,16 +244,43 @@ static char *real_name(const char *path)
     return strdup(buffer);
 }
 
-int dp_elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias)
+/*
+ * The code that the kernel maps into each process has no file: its image is read in this process, where the kernel has
+ * put the same one. The caller compares the build-id. 0, or -errno.
+ */
+static int open_vdso(struct elffile *file)
 {
+    const ElfW(Ehdr) *image = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+    if (!image)
+        return -ENOENT;
+    size_t n_bytes = image->e_shoff + (size_t)image->e_shnum * image->e_shentsize; /* they stand last */
+    if (!image->e_shoff || n_bytes > VDSO_MAX || !(file->unpacked = malloc(n_bytes)))
+        return image->e_shoff && n_bytes <= VDSO_MAX ? -ENOMEM : -ENOEXEC;
+    memcpy(file->unpacked, image, n_bytes);
+    add_part(file, elf_memory(file->unpacked, n_bytes), -1);
+    return 0;
+}
+
+static int open_part(struct elffile *file, const char *path)
+{
+    if (!strcmp(path, "[vdso]"))
+        return open_vdso(file);
     int fd = open_read(path);
     if (fd < 0)
         return -errno;
+    add_part(file, elf_begin(fd, ELF_C_READ, NULL), fd);
+    return 0;
+}
+
+int dp_elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias)
+{
     memset(file, 0, sizeof *file);
     elf_version(EV_CURRENT);
-    add_part(file, elf_begin(fd, ELF_C_READ, NULL), fd);
-    if (!file->n_parts)
-        return -ENOEXEC;
+    int opened = open_part(file, path);
+    if (opened || !file->n_parts) {
+        free(file->unpacked);
+        return opened ? opened : -ENOEXEC;
+    }
     file->bias = bias;
     file->path = real_name(path);
     int err = !file->path                                                             ? -ENOMEM

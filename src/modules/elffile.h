@@ -22,12 +22,13 @@ struct elffile {
     uintptr_t bias;
     struct elfpart parts[3]; /* the file, then its separate debug file and .gnu_debugdata, if any */
     int n_parts;
-    void *unpacked;             /* .gnu_debugdata */
+    void *unpacked;             /* .gnu_debugdata, or the image of [vdso] */
     struct elfsymbols *symbols; /* NULL: not read yet */
     void *lines;                /* data of the lines module */
 };
 
-/* Returns 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any is accepted). */
+/* Returns 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any is accepted).
+ * path "[vdso]": the code that the kernel maps into this process. */
 int dp_elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
 void dp_elffile_close(struct elffile *file);
 

@@ -105,6 +105,8 @@ static void describe(struct dp_symbols_mapping *m, const struct dp_object *o, ui
         const char *exec = dp_symbols_outside.is_on ? dp_symbols_outside.exe : (const char *)getauxval(AT_EXECFN);
         name = exec ? exec : "";
     }
+    if (!strncmp(name, "linux-vdso.", 11)) /* the loader's name of what /proc/self/maps calls so */
+        name = "[vdso]";
     m->file = intern_text(name, strlen(name));
     struct dp_symbols_segment in_file;
     if (*name == '/' && !dp_symbols_segment_of_file(name, o->build_id, o->build_id_bytes, o->bias, pc, &in_file)) {

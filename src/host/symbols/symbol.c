@@ -187,6 +187,8 @@ static int open_file(int source, void *session, const struct dp_symbols_mapping 
         handle = ops->add(session, m->file, build_id, n, m->bias);
     if (handle < 0 && *m->file == '/')
         handle = ops->add(session, link, build_id, n, m->bias);
+    if (handle < 0 && n && !strcmp(m->file, "[vdso]"))
+        handle = ops->add(session, m->file, build_id, n, m->bias);
     return handle;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "modules/demangle.h"
@@ -359,6 +360,27 @@ static int bias_of_self(struct dl_phdr_info *info, size_t size, void *ctx)
     return 1;
 }
 
+/* The code that the kernel maps has no file. */
+static void vdso_functions_have_names(void **state)
+{
+    uintptr_t image = getauxval(AT_SYSINFO_EHDR);
+    const struct dp_symbolize_ops *modules[] = {&dp_module_symbolize, &dp_module_lines};
+    for (int m = 0; m < 2 && image; m++) {
+        void *session = modules[m]->open();
+        int handle = modules[m]->add(session, "[vdso]", NULL, 0, image);
+        int n_named = 0;
+        assert_int_equal(handle, 0);
+        for (uintptr_t pc = image; pc < image + 4096; pc += 16) {
+            struct dp_symbol_line lines[8];
+            n_named += modules[m]->lookup(session, handle, pc, lines, 8) == 1 && strstr(lines[0].name, "clock_gettime");
+        }
+        assert_true(n_named > 3);
+        assert_int_equal(modules[m]->add(session, "[vdso]", (const uint8_t *)"01234567890123456789", 20, image),
+                         -ESTALE);
+        modules[m]->close(session);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +398,7 @@ int main(void)
         cmocka_unit_test(the_nearest_function_that_holds_an_address_is_named),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
+        cmocka_unit_test(vdso_functions_have_names),
     };
     dl_iterate_phdr(bias_of_self, NULL);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
