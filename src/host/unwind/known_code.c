@@ -24,6 +24,18 @@ bool dp_known_signal_return(uintptr_t pc)
 
 #if defined(__x86_64__)
 
+bool dp_known_follows_call(uintptr_t pc)
+{
+    if (!dp_reach_probe(pc - 8) || !dp_reach_probe(pc - 1))
+        return false;
+    const uint8_t *code = (const uint8_t *)pc;
+    /* call rel32; or call through a register or memory: ff /2, with up to 5 bytes of address */
+    bool found = code[-5] == 0xe8;
+    for (int n = 2; n <= 7; n++)
+        found |= code[-n] == 0xff && (code[1 - n] >> 3 & 7) == 2;
+    return found;
+}
+
 bool dp_known_context_start(uintptr_t pc)
 {
     static const uint8_t plain[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24}; /* mov %rbx, %rsp; mov (%rsp), %rdi */

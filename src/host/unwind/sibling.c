@@ -3,8 +3,9 @@
  * host/unwind/sibling.c - walks the stack of another thread, which waits in the kernel.
  *
  * The kernel says where such a thread stands: its pc and sp, but no other register. The frame pointer is therefore not
- * known until the walk has passed a frame that saved it; functions that libc calls the kernel from do not need it. A
- * frame whose rule needs it earlier ends the walk, and the stack counts as cut.
+ * known until the walk has passed a frame that saved it; functions that libc calls the kernel from do not need it, but
+ * code that keeps frame pointers does (Rust's library, Ubuntu). A function's first instructions then tell where it is
+ * (prologue.h). If they do not, the walk ends, and the stack counts as cut.
  *
  * The thread may run again at any moment, unmap its stack, or end. So its words are copied by process_vm_readv, a page
  * at a time, which fails where there is no memory; and a walk is only used if the thread's CPU clock, read after it,
@@ -15,6 +16,7 @@
 #include "host/unwind/sibling.h"
 
 #include "base/mem.h"
+#include "host/unwind/known_code.h"
 #include "host/unwind/stack_cache.h"
 #include "host/unwind/unwind_cache.h"
 #include "host/unwind/signal_context.h"
@@ -66,10 +68,27 @@ static bool step_signal(struct walk *w, uint32_t rule)
            read_word(w, context + UCONTEXT_FP, &w->fp) && read_word(w, context + UCONTEXT_SP, &w->sp);
 }
 
-/* The step of a frame whose CFA is counted from sp or fp. */
-static bool step(struct walk *w, uint32_t rule, bool by_fp)
+/* The frame pointer as the function's code tells it. A return address must lie where the rule says that it does. */
+static bool find_fp(struct walk *w, const struct dp_sibling *at, uint32_t rule)
 {
-    if (by_fp && !w->knows_fp)
+#if defined(__x86_64__)
+    uintptr_t depth_bytes, ra;
+    uintptr_t pc = w->exact ? w->pc : dp_walk_strip(w->pc);
+    if (!dp_unwind_cache_depth_of_sibling(pc, w->exact, at->is_there, at->ctx, &depth_bytes))
+        return false;
+    w->fp = w->sp + depth_bytes;
+    return read_word(w, w->fp + (uintptr_t)dp_rule_offset(rule) - dp_stack_cache_ra_slot(rule), &ra) &&
+           dp_walk_plausible(ra) && dp_known_follows_call(ra);
+#else
+    (void)w, (void)at, (void)rule;
+    return false;
+#endif
+}
+
+/* The step of a frame whose CFA is counted from sp or fp. */
+static bool step(struct walk *w, const struct dp_sibling *at, uint32_t rule, bool by_fp)
+{
+    if (by_fp && !w->knows_fp && !find_fp(w, at, rule))
         return false;
     uintptr_t cfa = (by_fp ? w->fp : w->sp) + (uintptr_t)dp_rule_offset(rule), slot = dp_stack_cache_fp_slot(rule);
 #if defined(__aarch64__)
@@ -88,7 +107,7 @@ static bool step(struct walk *w, uint32_t rule, bool by_fp)
 /* The step of code without rules, by its frame pointer, which must lead up the stack to code that has some. */
 static bool step_bare(struct walk *w, const struct dp_sibling *at, uint32_t rule, uint32_t generation)
 {
-    if (rule == dp_rule_hosted() || !w->knows_fp || w->fp < w->sp || !step(w, rule, true))
+    if (rule == dp_rule_hosted() || !w->knows_fp || w->fp < w->sp || !step(w, at, rule, true))
         return false;
     uint64_t value =
         dp_walk_plausible(w->pc) ? dp_unwind_cache_of_sibling(w->pc, false, generation, at->is_there, at->ctx) : 0;
@@ -100,12 +119,12 @@ static bool step_by(struct walk *w, const struct dp_sibling *at, uint32_t rule, 
 {
     switch (dp_rule_kind(rule)) {
     case DP_RULE_SP:
-        return step(w, rule, false);
+        return step(w, at, rule, false);
     case DP_RULE_FP:
-        return step(w, rule, true);
+        return step(w, at, rule, true);
     case DP_RULE_SP_EXACT:
     case DP_RULE_FP_EXACT:
-        if (!step(w, rule, dp_rule_kind(rule) == DP_RULE_FP_EXACT))
+        if (!step(w, at, rule, dp_rule_kind(rule) == DP_RULE_FP_EXACT))
             return false;
         w->exact = true;
         return true;

@@ -23,6 +23,7 @@
 #include "host/objects/objects.h"
 #include "host/unwind/bare_code.h"
 #include "host/unwind/known_code.h"
+#include "host/unwind/prologue.h"
 #include "host/unwind/registered.h"
 #include "host/unwind/rule.h"
 
@@ -173,4 +174,18 @@ uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generatio
         store(behind, key, value);
     dp_objects_allow_unload();
     return value;
+}
+
+bool dp_unwind_cache_depth_of_sibling(uintptr_t pc, bool exact, bool (*is_there)(void *ctx), void *ctx,
+                                      uintptr_t *depth_bytes)
+{
+    if (!dp_objects_forbid_unload())
+        return false;
+    uintptr_t lookup_pc = exact ? pc : pc - 1, start = 0;
+    dp_object_id object = is_there(ctx) ? dp_object_find(lookup_pc) : 0;
+    if (object)
+        make_rule(object, lookup_pc, !exact, &start);
+    bool known = start && dp_unwind_prologue_depth(start, pc, dp_object_get(object)->end, depth_bytes);
+    dp_objects_allow_unload();
+    return known;
 }

@@ -56,6 +56,13 @@ uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation);
 uint64_t dp_unwind_cache_of_sibling(uintptr_t pc, bool exact, uint32_t generation, bool (*is_there)(void *ctx),
                                     void *ctx);
 
+/*
+ * How far the frame pointer of a function in which another thread stands lies above its stack pointer, as its code
+ * says. False: that is not known. Context: not a hook.
+ */
+bool dp_unwind_cache_depth_of_sibling(uintptr_t pc, bool exact, bool (*is_there)(void *ctx), void *ctx,
+                                      uintptr_t *depth_bytes);
+
 static inline uint32_t dp_unwind_cache_rule(uint64_t value)
 {
     return (uint32_t)(value >> 32);

@@ -116,7 +116,7 @@ static bool is_return(struct dp_stack_cache *cache, uintptr_t pc)
 {
     uint64_t value = dp_unwind_cache_get(pc, cache->generation);
     uintptr_t *known = place_of(cache->returns, pc);
-    if (dp_rule_kind(dp_unwind_cache_rule(value)) == DP_RULE_NONE || (*known != pc && !follows_call(pc)))
+    if (dp_rule_kind(dp_unwind_cache_rule(value)) == DP_RULE_NONE || (*known != pc && !dp_known_follows_call(pc)))
         return false;
     *known = pc;
     return true;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "host/unwind/known_code.h"
 #include "host/unwind/signal_context.h"
 #include "host/unwind/stack_cache.h"
 #include "host/unwind/unwind_cache.h"
@@ -68,19 +69,6 @@ static bool step_signal(struct walk *w, uint32_t rule)
 }
 
 #if defined(__x86_64__)
-/* Whether the instruction before a return address is a call. The address lies in a loaded file's code. */
-static bool follows_call(uintptr_t pc)
-{
-    if (!dp_reach_probe(pc - 8) || !dp_reach_probe(pc - 1))
-        return false;
-    const uint8_t *code = (const uint8_t *)pc;
-    /* call rel32; or call through a register or memory: ff /2, with up to 5 bytes of address */
-    bool found = code[-5] == 0xe8;
-    for (int n = 2; n <= 7; n++)
-        found |= code[-n] == 0xff && (code[1 - n] >> 3 & 7) == 2;
-    return found;
-}
-
 /*
  * Code without unwind data, such as a compiler's at run time: whether the frame pointer register begins a chain that
  * leads, rootward on the thread's own stack, to a call in code with unwind data. A chain is checked once a walk, up to
@@ -103,7 +91,7 @@ static bool chain_is_good(struct walk *w, uint32_t generation)
         uint64_t value = dp_unwind_cache_get(pc, generation);
         if (dp_unwind_cache_rule(value) != dp_rule_none()) {
             w->bare_end = fp + 1;
-            return follows_call(pc);
+            return dp_known_follows_call(pc);
         }
         sp = fp + 16;
         fp = dp_reach_read(fp);

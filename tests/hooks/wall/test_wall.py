@@ -201,6 +201,8 @@ def that_threads_that_wait_for_work_have_their_names():
             return {(function, labels['state'], labels.get('idle')) for names, labels in of for function in functions_of(names)
                     if labels.get('thread') == 'victim_wall'}
         wait_until(lambda: wanted <= found())
+        of = [s.names for s in victim_.get('wall').samples if functions_of(s.names)]
+        assert all('[truncated]' not in names and len(names) > names.index((functions_of(names) & set(names)).pop()) + 1 for names in of), of
 
 
 def that_deltas_sum_to_what_was_since_start():

@@ -278,7 +278,10 @@ static void one(const char *name, int64_t ms, void *(*fn)(void *))
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t of_never = PTHREAD_MUTEX_INITIALIZER;
 
-__attribute__((noinline)) static void *idle_cond(void *unused)
+/* The rules of these count from the frame pointer, which the kernel does not tell of a thread that waits. */
+#define KEEPS_FP __attribute__((noinline, optimize("no-omit-frame-pointer")))
+
+KEEPS_FP static void *idle_cond(void *unused)
 {
     pthread_mutex_lock(&of_never);
     for (;;)
@@ -286,7 +289,7 @@ __attribute__((noinline)) static void *idle_cond(void *unused)
     return unused;
 }
 
-__attribute__((noinline)) static void *idle_epoll(void *unused)
+KEEPS_FP static void *idle_epoll(void *unused)
 {
     struct epoll_event event;
     int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -295,14 +298,14 @@ __attribute__((noinline)) static void *idle_epoll(void *unused)
     return unused;
 }
 
-__attribute__((noinline)) static void *idle_poll(void *unused)
+KEEPS_FP static void *idle_poll(void *unused)
 {
     for (;;)
         poll(NULL, 0, -1);
     return unused;
 }
 
-__attribute__((noinline)) static void *idle_read(void *unused)
+KEEPS_FP static void *idle_read(void *unused)
 {
     for (char c;;)
         if (read(lines[0], &c, 1) < 0)
