@@ -234,6 +234,11 @@ int dp_cli_run(int argc, char **argv)
         status = DP_EXIT_USAGE;
         goto out;
     }
+    if (!failed && dp_config_given(&conf, "out") && dp_run_text_check_out(&conf, why, sizeof why)) {
+        status = DP_EXIT_USAGE;
+        dp_query_print_error("run", "%s", why);
+        goto out;
+    }
     if (!failed && *conf.push && dp_run_beside_check(&conf, dir, why, sizeof why)) {
         status = DP_EXIT_USAGE;
         dp_query_print_error("run", "%s", why);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int dp_run_text_append(struct dp_run_text *text, const char *words)
@@ -74,4 +75,25 @@ int dp_run_text_make_absolute(struct dp_run_text *text, const struct dp_config *
     if (!err && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
         err = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
     return err;
+}
+
+int dp_run_text_check_out(const struct dp_config *conf, char *why, size_t n_why)
+{
+    char parent[DP_CONFIG_TEXT];
+    struct stat st;
+    snprintf(parent, sizeof parent, "%s", conf->out);
+    size_t n = strcspn(parent, "%"); /* what a process puts there is not known yet */
+    if (!parent[n])
+        while (n > 1 && parent[n - 1] == '/')
+            n--;
+    while (n > 0 && parent[n - 1] != '/')
+        n--;
+    while (n > 1 && parent[n - 1] == '/')
+        n--;
+    parent[n] = '\0';
+    if (!n || (!stat(parent, &st) && S_ISDIR(st.st_mode)))
+        return 0;
+    int err = stat(parent, &st) ? errno : ENOTDIR;
+    snprintf(why, n_why, "out=%s: %s: %s; only the last directory of out is made", conf->out, parent, strerror(err));
+    return -err;
 }

@@ -18,3 +18,9 @@ int dp_run_text_append(struct dp_run_text *text, const char *words);
  * present directory. 0 or -ENOMEM.
  */
 int dp_run_text_make_absolute(struct dp_run_text *text, const struct dp_config *conf, bool here);
+
+/*
+ * Whether a process can make the directory of `out`, which is absolute: only its last part is made, so that a volume
+ * that is not mounted is noticed. 0; or a negative errno with a line in why.
+ */
+int dp_run_text_check_out(const struct dp_config *conf, char *why, size_t n_why);

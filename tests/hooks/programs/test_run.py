@@ -63,6 +63,15 @@ class Run(unittest.TestCase):
         self.script('locks', 'take mutex\n', 0o644)
         self.assertIn('lock_names=' + table, self.environment('-o', 'lock_names=locks')['DELTAPROF_CONF'])
 
+    def test_a_directory_that_no_process_can_make_starts_nothing(self):
+        self.script('file', '', 0o644)
+        for out, why in ('no/such', f'{self.dir}/no: No such file'), ('no/such/', f'{self.dir}/no: No such'), ('file/x', 'file: Not a directory'), \
+                ('no/%h/x', f'{self.dir}/no: No such'), ('/no/such/%p', '/no/such: No such'):
+            self.refused(2, why, '-o', 'out=' + out, '--', TRUE)
+            self.refused(2, why, '--', TRUE, env={'DELTAPROF_CONF': 'out=' + out})
+        for out in 'new', 'new/', './new/%p', 'other%p', '%h', '%h/%e/x', '/new', '.', 'none':
+            self.assertEqual(self.run_it('run', '-o', 'interval=0,out=' + out, '--', TRUE).returncode, 0, out)
+
     # ---- the environment of COMMAND
 
     def test_the_library_comes_first_in_ld_preload_and_the_others_stay(self):
