@@ -162,7 +162,7 @@ class Rss(unittest.TestCase):
             self.assertEqual(status, 0, answer)
             self.assertGreater(self.adds_up(answer)['the profiler'], 100 * 2**10)
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
-            self.assertIn('It has written no profile yet', text)
+            self.assertIn('It has written no heap profile yet', text)
 
     GROWS = """if 1:
         import ctypes, sys, time

@@ -123,13 +123,16 @@ static void print_table(const struct dp_rss *rss, const struct dp_rss_family *fa
     char total[32], part[32], source[96] = "", when[64], of[48] = "";
     dp_query_print_unit(total, sizeof total, rss->anonymous_bytes, "bytes");
     dp_query_print_unit(part, sizeof part, explained, "bytes");
-    if (family && family->at.n > 1)
-        snprintf(of, sizeof of, " of %zu processes", family->at.n);
+    size_t n_processes = family ? family->at.n : rss->n_profiles;
+    if (n_processes > 1)
+        snprintf(of, sizeof of, " of %zu processes", n_processes);
     printf("Anonymous resident memory%s: %s, explained: %s (%.1f%%)\n", of, total, part,
            rss->anonymous_bytes ? 100.0 * (double)explained / (double)rss->anonymous_bytes : 100);
     if (rss->time_ns && !family) {
         dp_query_at_text(when, sizeof when, rss->time_ns);
-        printf("malloc's share is that of the profile of %s\n", when);
+        printf(n_processes > 1 ? "malloc's share is that of the newest profile of each, the last of %s\n"
+                               : "malloc's share is that of the profile of %s\n",
+               when);
     }
     describe_source(source, rss, family);
     for (size_t i = 0; i < rss->parts.n; i++)
@@ -214,7 +217,8 @@ static int print(struct dp_rss *rss, const struct dp_rss_process *process, struc
         if (process && !rss->is_profiled) {
             print_mappings(process, false);
             puts(process->self_bytes
-                     ? "It has written no profile yet: it allocated little, its first interval is not over, or its log "
+                     ? "It has written no heap profile yet: it allocated little, its first interval is not over, or "
+                       "its log "
                        "says why. "
                        "Explained\nby kinds of mappings"
                      : "Not profiled, or no profile of it was found (deltaprof rss PID DIR): explained by kinds of "

@@ -118,6 +118,7 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
         return DP_EXIT_FAILED;
     }
     rss->is_profiled = true;
+    rss->n_profiles++;
     rss->time_ns = d->time_ns + d->duration_ns;
     if (has_parts)
         in_use = 0; /* it is one of them */
@@ -151,9 +152,12 @@ static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_q
     for (size_t i = 0; i < n && !status && !is_taken; i++) {
         const char *path = names ? names[i].file : paths[i];
         status = dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source);
-        if (!status && (tells_resident(&source.decode) || i + 1 == n)) {
+        bool is_measured = !status && tells_resident(&source.decode);
+        if (is_measured || (!status && n_all == 1)) {
             status = take_profile(rss, path, &source.decode);
             is_taken = !status;
+        } else if (!status && i + 1 == n) {
+            rss->n_unmeasured++;
         }
         if (status && n_all > 1) {
             rss->n_skipped++;
@@ -185,6 +189,10 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
     }
     for (size_t i = 0; i < files.n && !status && !n_names; i++)
         status = read_newest(rss, &files.at[i], NULL, 1, files.n);
+    if (!status && rss->n_unmeasured)
+        dp_query_print_error("rss", "%zu process%s ended before %s resident memory was measured%s", rss->n_unmeasured,
+                             rss->n_unmeasured == 1 ? "" : "es", rss->n_unmeasured == 1 ? "its" : "their",
+                             rss->is_profiled ? ", and left out" : "");
     if (!status && !rss->is_profiled)
         status = DP_EXIT_FAILED;
     else if (!status && rss->n_skipped)

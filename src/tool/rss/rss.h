@@ -31,7 +31,9 @@ struct dp_rss {
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
     bool is_profiled;
-    size_t n_skipped; /* files that could not be read */
+    size_t n_skipped;    /* files that could not be read */
+    size_t n_profiles;   /* processes that are summed up, each by one profile */
+    size_t n_unmeasured; /* processes of which no profile has the resident memory: they are not in the sum */
 };
 
 /* Adds bytes to the part of that name. False: out of memory. */
