@@ -320,6 +320,18 @@ class Summary(Case):
             self.assertEqual(self.error, f'deltaprof help: {word} is not a verb; did you mean {verb}?\n')
         self.run_it('banana', status=2)
         self.assertIn('banana is not a verb, and no such file', self.error)
+        self.run_it('help', 'banana', status=2)
+        self.assertIn('banana is not a verb;', self.error)
+
+    def test_processes_of_a_directory_that_were_not_measured_are_counted(self):
+        """Both count in the heading; those that ended early are one line on stderr, and no failure."""
+        for pid, comment in (7, ['#RssTotal=2097152', '#RssAnon=1048576']), (8, ['#RssTotal=2097152', '#RssAnon=1048576']), (9, ['#ended']), (10, ['#ended']):
+            self.file(f'd/server.{pid}.0001.heap.pb.gz', [(['f', 'main'], [10, 1000, 1, 5000])], time_ns=10**18, duration_ns=10**10, comment=comment)
+        text = self.run_it('rss', self.dir.name + '/d').decode()
+        self.assertTrue(text.startswith('Anonymous resident memory of 2 processes: 2MB'), text)
+        self.assertEqual(self.error, 'deltaprof rss: 2 processes ended before their resident memory was measured, and left out\n')
+        self.run_it('rss', f'{self.dir.name}/d/server.9.*', status=1)
+        self.assertIn('has no resident memory (#RssTotal)', self.error)
 
 
 if __name__ == '__main__':

@@ -192,6 +192,9 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def test_a_profile_without_samples_or_stacks_is_no_error(self):
         self.assertEqual(self.top(self.file('p', [])), [])
         self.assertIn('no sample was recorded', self.below[0])
+        for types, words in ([('samples', 'count'), ('cpu', 'nanoseconds')], 'Nothing: no thread used CPU time.'), (MUTEX, 'Nothing: no wait was recorded.'):
+            self.names(self.file('none.pb.gz', [], types))
+            self.assertIn(words, self.below[0])
         self.assertEqual(self.names(self.file('q', [([], [1, 1, 1, 1])])), {'[no stack]': ('1B', '1B')})
 
 

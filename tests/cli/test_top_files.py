@@ -214,6 +214,8 @@ class TopFiles(TopCase):
         self.assertEqual(self.names('--by', 'process', self.dir.name),
                          {f'worker {pid}': (f'{v}kB', f'{v}kB') for pid, v in ((7, '19.53'), (8, '58.59'), (9, '117.19'))})
         self.assertIn('Showing 3 of 3 processes: ', ' '.join(self.head))
+        self.names('--by', 'process', '--label', 'process=worker 8', self.dir.name)
+        self.assertIn('Showing 1 of 1 process: ', ' '.join(self.head))
         self.assertEqual(self.names('--by', 'process', '--type', 'alloc_space', self.dir.name),
                          {f'worker {pid}': (f'{v}kB',) * 2 for pid, v in ((7, '1.97'), (8, '1.97'), (9, '1.97'))})
         self.assertEqual(self.names('--label', 'process=worker 8', '--type', 'alloc_space', self.dir.name), {'f': ('1.95kB', '1.95kB'), 'g': ('16B', '16B'), 'main': ('0', '1.97kB')})

@@ -117,7 +117,8 @@ static int refuse(const char *verb, const char *word)
     if (meant)
         dp_query_print_error(verb, "%s is not a verb; did you mean %s?", word, meant);
     else
-        dp_query_print_error(verb, "%s is not a verb, and no such file; deltaprof --help lists the verbs", word);
+        dp_query_print_error(verb, "%s is not a verb%s; deltaprof --help lists the verbs", word,
+                             verb ? "" : ", and no such file");
     return DP_EXIT_USAGE;
 }
 

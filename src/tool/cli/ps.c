@@ -3,7 +3,9 @@
 #include "base/text.h"
 #include "tool/cli/cli.h"
 #include "tool/query/print.h"
+#include "tool/query/units.h"
 #include "tool/recover/recover.h"
+#include "tool/summary/sentence_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,12 +48,11 @@ static void print_process(const struct dp_recover_list *list, const struct dp_re
     dp_recover_write(r, DP_KIND_BLOCK, DELTAPROF_OUTSIDE_SINCE_START, drop_part, NULL, &block);
     dp_recover_close(r);
     write_kinds(t, kinds, sizeof kinds);
-    dp_text_time(age, sizeof age, (now_ns - t->begin_wall_ns) / 1000000000 * 1000000000);
+    dp_summary_sentences_time(age, sizeof age, now_ns - t->begin_wall_ns);
     if (heap.inuse_bytes >= 0)
-        dp_text_size(in_use, sizeof in_use,
-                     heap.inuse_bytes < 10240 ? heap.inuse_bytes : heap.inuse_bytes & ~INT64_C(1023));
+        dp_query_print_unit(in_use, sizeof in_use, heap.inuse_bytes, "bytes");
     if (block.worst_ns > 0)
-        dp_text_time(wait, sizeof wait, block.worst_ns < 1000000 ? block.worst_ns : block.worst_ns / 1000000 * 1000000);
+        dp_summary_sentences_time(wait, sizeof wait, block.worst_ns);
     printf("%8d %10s %10s %12s  %-26s %s\n", (int)t->pid, age, in_use, wait, kinds, t->program);
 }
 

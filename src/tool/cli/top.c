@@ -243,7 +243,9 @@ static void print_row(const struct table *t, const struct dp_query_node *node, i
 static void print_table(struct table *t, size_t n_wanted)
 {
     const struct dp_query_count *c = &t->count;
-    static const char *const things[] = {"functions", "lines", "files", "libraries", "labels"};
+    static const char *const things[][2] = {
+        {"function", "functions"}, {"line", "lines"}, {"file", "files"}, {"library", "libraries"}, {"label", "labels"}};
+    static const char *const processes[2] = {"process", "processes"};
     const char *unit = dp_query_unit(c->view);
     size_t n = c->nodes.n, n_shown = n_wanted && n_wanted < n ? n_wanted : n;
     int64_t shown = 0, sum = 0;
@@ -254,7 +256,7 @@ static void print_table(struct table *t, size_t n_wanted)
     dp_query_print_unit(flat, sizeof flat, shown, unit);
     dp_query_print_unit(cum, sizeof cum, c->total, unit);
     printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n,
-           c->by == DP_QUERY_BY_LABEL && c->view->tells_process ? "processes" : things[c->by], flat, cum,
+           (c->by == DP_QUERY_BY_LABEL && c->view->tells_process ? processes : things[c->by])[n != 1], flat, cum,
            dp_summary_percent(shown, c->weight));
     choose_layout(t);
     print_heading(t);

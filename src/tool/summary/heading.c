@@ -173,6 +173,20 @@ static bool has_any(const struct dp_query *v)
     return false;
 }
 
+/* Why a profile of this type has no samples, and what would give it some. */
+static const char *why_empty(const char *type)
+{
+    if (!strcmp(type, "cpu"))
+        return "no thread used CPU time.";
+    if (!strcmp(type, "wall"))
+        return "no thread was seen.";
+    if (!strcmp(type, "delay") || !strcmp(type, "contentions"))
+        return "no wait was recorded. Short waits are sampled; this records all of them:\n"
+               "deltaprof run -o block_rate=1ns -- COMMAND";
+    return "no sample was recorded. A program that allocates little is seen with a smaller\n"
+           "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND";
+}
+
 void dp_summary_heading_empty(const struct dp_query *v, size_t n_rows)
 {
     if (n_rows)
@@ -185,8 +199,7 @@ void dp_summary_heading_empty(const struct dp_query *v, size_t n_rows)
     bool is_state = dp_model_merge_is_state(&v->merge, v->type);
     fputs("Nothing: ", stdout);
     if (v->merge.model.rows.n == 0 || !other) {
-        puts("no sample was recorded. A program that allocates little is seen with a smaller\n"
-             "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND");
+        puts(why_empty(dp_query_type(v)));
         return;
     }
     fputs(is_state ? "nothing is in use at that time" : "no sample has any of this type", stdout);
