@@ -275,9 +275,12 @@ class Model {
         return found;
     }
 
-    /* The node of a stack of a decoded profile; locations are leaf first, lines innermost first. */
+    /*
+     * The node of a stack of a decoded profile; locations are leaf first, lines innermost first. In a chain the stack of the holder stands
+     * the other way round behind the waiter's.
+     */
     nodeOfSample(profile, sample) {
-        let node = 0;
+        let node = 0, isHolder = false;
         for (let i = sample.locations.length - 1; i >= 0; i--) {
             const location = profile.locations.get(sample.locations[i]);
             if (!location.frameNumbers) {
@@ -288,8 +291,10 @@ class Model {
                     return this.frameNumber(name, l.file, l.line, library, isPassing(name), isForeign(location.library, l.file), isLibrary(name, l.file));
                 });
             }
-            for (let j = location.frameNumbers.length - 1; j >= 0; j--)
-                node = this.child(node, location.frameNumbers[j]);
+            const numbers = location.frameNumbers;
+            for (let j = 0; j < numbers.length; j++)
+                node = this.child(node, numbers[isHolder ? j : numbers.length - 1 - j]);
+            isHolder ||= numbers.length === 1 && this.frames.items[numbers[0]].name === '[held by]';
         }
         return node;
     }

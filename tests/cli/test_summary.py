@@ -164,7 +164,8 @@ class Summary(Case):
     def test_of_locks_a_holder_stands_before_time_without_one(self):
         rows = [(['[hand-over]'], [9, 900_000_000]), (['report', 'timer'], [3, 400_000_000])]
         self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)
-        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'], 'report made other threads wait 400ms for its lock, in 10s of profiles.')
+        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'],
+                         'report made other threads wait 400ms for its lock, in 10s of profiles; hand-overs of locks took 900ms more.')
         self.file('b/server.7.0001.mutex.pb.gz', [(['[hand-over]'], [9, 60_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
         self.assertEqual([s['kind'] for s in self.sentences(self.dir.name + '/b')], ['nothing'])
 

@@ -57,6 +57,11 @@ class Waits(Case):
         self.assertEqual(self.run_it('waits', path).decode().split('\n')[1:3], [
             '       9ns  100.0%        1  server+0x1 < handle < main < 2 more', '                             held by a+0xg < b+0x < c'])
 
+    def test_what_was_inlined_at_a_holder_stands_before_its_function(self):
+        path = self.one(chain(1, 9, [('inlined', 'serve'), 'main'], [('store', 'slow', 'work'), 'start']))
+        self.assertEqual(self.waits(path), (9, [(9, 1, ['inlined', 'serve', 'main'], ['store', 'slow', 'work', 'start'])]))
+        self.assertRegex(self.run_it('tree', path).decode(), r'main\s+serve\s+inlined\s+\[held by\]\s+store\s+slow\s+work\s+start\n')
+
     def test_only_chains_are_read(self):
         self.two()
         self.file('server.7.0001.mutex.pb.gz', [(CHECKPOINT, [1, 8000])], MUTEX, 10**18, 10)

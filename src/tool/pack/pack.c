@@ -48,14 +48,21 @@ static int push_frame(struct dp_pack *pack, const struct dp_query_naming_frames 
     return dp_pack_intern(&pack->nodes, &next, sizeof next, node);
 }
 
-/* The frames of a location, outermost first: inlined ones stand innermost first in it. */
-static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t location, uint32_t *node)
+/*
+ * The frames of a location, outermost first: inlined ones stand innermost first in it. The stack of a holder stands the
+ * other way round behind the waiter's. *of_holder: the location is of such a stack; set by the frame between both.
+ */
+static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t location, uint32_t *node,
+                         bool *of_holder)
 {
     uint32_t first;
     kind->frames.model = &kind->model; /* the kind may have moved */
     int n = dp_query_naming_frames_of(&kind->frames, location, &first), err = n < 0 ? n : 0;
-    while (n-- > 0 && !err)
-        err = push_frame(pack, &kind->frames, &kind->frames.at.at[first + (uint32_t)n], node);
+    for (int i = 0; i < n && !err; i++) {
+        uint32_t frame = first + (uint32_t)(*of_holder ? i : n - 1 - i);
+        err = push_frame(pack, &kind->frames, &kind->frames.at.at[frame], node);
+    }
+    *of_holder |= n == 1 && dp_query_naming_is_held_by(&kind->frames, first);
     return err;
 }
 
@@ -71,9 +78,10 @@ static int push_label(struct dp_pack *pack, const struct dp_model *m, const stru
 int dp_pack_node(struct dp_pack *pack, struct dp_pack_kind *kind, const uint32_t *stack, uint32_t depth, uint32_t *node)
 {
     int err = 0;
+    bool of_holder = false;
     *node = 0;
     for (uint32_t i = depth; i-- > 0 && !err;)
-        err = push_location(pack, kind, stack[i], node);
+        err = push_location(pack, kind, stack[i], node, &of_holder);
     return err;
 }
 

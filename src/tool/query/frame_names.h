@@ -9,9 +9,11 @@
 
 #include "tool/model/model.h"
 #include "tool/query/lookup.h"
+#include "profile/kinds.h"
 
 #include <regex.h>
 #include <stdbool.h>
+#include <string.h>
 
 struct dp_query_naming_frame {
     uint32_t name, file, library; /* in strings; file, library 0: not known */
@@ -50,4 +52,11 @@ void dp_query_naming_frames_fini(struct dp_query_naming_frames *);
 static inline const char *dp_query_naming_frames_text(const struct dp_query_naming_frames *f, uint32_t string)
 {
     return dp_strings_at(&f->strings, string);
+}
+
+/* Whether it is the frame between a waiter's stack and the stack of the holder, in a chain. */
+static inline bool dp_query_naming_is_held_by(const struct dp_query_naming_frames *f, uint32_t frame)
+{
+    const char *name = dp_query_naming_frames_text(f, f->at.at[frame].name);
+    return *name == '[' && !strcmp(name, DP_CHAIN_HELD_BY);
 }

@@ -103,12 +103,38 @@ static void hide_library(struct dp_query *v)
         v->stack.n = n;
 }
 
+static void reverse(uint32_t *frames, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        uint32_t frame = frames[i];
+        frames[i] = frames[n - 1 - i];
+        frames[n - 1 - i] = frame;
+    }
+}
+
+/*
+ * The first n locations are a holder's, whose stack is the other way round, so the functions that were inlined at a
+ * location stand behind the function that has them. The frames of these locations are appended before.
+ */
+static void turn_holder(struct dp_query *v, const uint32_t *locations, uint32_t n)
+{
+    uint32_t first;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        int n_frames = dp_query_naming_frames_of(&v->frames, locations[i], &first);
+        if (n_frames > 1)
+            reverse(v->stack.at + at, (size_t)n_frames);
+        at += n_frames > 0 ? (size_t)n_frames : 0;
+    }
+}
+
 /* Appends the frames of a stack. */
 static int collect(struct dp_query *v, const uint32_t *locations, uint32_t depth)
 {
     for (uint32_t i = 0; i < depth; i++) {
         uint32_t first;
         int n = dp_query_naming_frames_of(&v->frames, locations[i], &first);
+        if (n == 1 && dp_query_naming_is_held_by(&v->frames, first))
+            turn_holder(v, locations, i);
         uint32_t *to = n < 0 ? NULL : dp_vec_room(&v->stack, (size_t)n);
         if (!to)
             return -ENOMEM;
@@ -196,7 +222,7 @@ static size_t find_mark(const struct dp_query *v, bool *is_hand_over)
     for (*is_hand_over = false; at < v->stack.n; at++) {
         const char *name = dp_query_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
         *is_hand_over = !strcmp(name, DP_CHAIN_HAND_OVER);
-        if (*is_hand_over || !strcmp(name, DP_CHAIN_HELD_BY))
+        if (*is_hand_over || dp_query_naming_is_held_by(&v->frames, v->stack.at[at]))
             break;
     }
     return at;
@@ -207,15 +233,6 @@ static void keep_frames(struct dp_query *v, size_t first, size_t n)
 {
     memmove(v->stack.at, v->stack.at + first, n * sizeof *v->stack.at);
     v->stack.n = n;
-}
-
-static void reverse(struct dp_query *v)
-{
-    for (size_t i = 0, n = v->stack.n; i < n / 2; i++) {
-        uint32_t frame = v->stack.at[i];
-        v->stack.at[i] = v->stack.at[n - 1 - i];
-        v->stack.at[n - 1 - i] = frame;
-    }
 }
 
 int dp_query_chain(struct dp_query *v, uint32_t row, enum dp_query_end end)
@@ -235,7 +252,7 @@ int dp_query_chain(struct dp_query *v, uint32_t row, enum dp_query_end end)
         keep_frames(v, mark + 1, v->stack.n - mark - 1);
     } else {
         keep_frames(v, 0, mark + is_hand_over);
-        reverse(v);
+        reverse(v->stack.at, v->stack.n);
     }
     return shorten(v);
 }

@@ -129,6 +129,11 @@ void dp_summary_place_text(char *to, size_t n_bytes, const struct dp_query *v, s
     place_text(to + n, n_bytes - n, v, caller);
 }
 
+void dp_summary_place_of_stack(char *to, size_t n_bytes, const struct dp_query *v)
+{
+    dp_summary_place_text(to, n_bytes, v, dp_leaks_shown_frame(v));
+}
+
 bool dp_summary_place_of_row(struct dp_summary_place *place, struct dp_query_stacks *stacks, struct dp_query *v,
                              uint32_t row)
 {

@@ -36,5 +36,7 @@ struct dp_summary_place {
 
 /* The name and the line of the frame v->stack[at]. If it is a constructor, its caller too: the line to look at. */
 void dp_summary_place_text(char *to, size_t n_bytes, const struct dp_query *v, size_t at);
+/* The name and the line of the first function of the user's own code in the stack that the query has now. */
+void dp_summary_place_of_stack(char *to, size_t n_bytes, const struct dp_query *v);
 /* The place of the first function of the user's own code in a row. False: out of memory. */
 bool dp_summary_place_of_row(struct dp_summary_place *, struct dp_query_stacks *, struct dp_query *v, uint32_t row);

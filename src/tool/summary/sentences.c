@@ -154,11 +154,15 @@ static int find_leaks(struct dp_summary_sentences *s)
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_function *worst, double share,
-                     const struct dp_summary_place *place, bool is_gil, const char *duration)
+                     int64_t hand_overs, const struct dp_summary_place *place, bool is_gil, const char *duration)
 {
     struct dp_summary_sentence *to = dp_summary_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
-    char delay[32];
+    char delay[32], more[48] = "";
     dp_summary_sentences_time(delay, sizeof delay, worst->value);
+    if (hand_overs >= worst->value) {
+        dp_summary_sentences_time(more, sizeof more - 5, hand_overs);
+        strcat(more, " more");
+    }
     if (!to)
         return;
     if (!strcmp(place->name, HAND_OVER))
@@ -169,8 +173,9 @@ static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_fun
         snprintf(to->text, sizeof to->text,
                  "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
     else
-        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s, in %s of profiles.", place->name,
-                 delay, is_gil ? "the GIL of Python" : "its lock", duration);
+        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s, in %s of profiles%s%s.", place->name,
+                 delay, is_gil ? "the GIL of Python" : "its lock", duration, *more ? "; hand-overs of locks took " : "",
+                 more);
     to->amount = worst->value;
     to->is_time = true;
     to->stack = place->stack;
@@ -194,6 +199,14 @@ static const struct dp_summary_function *worst_holder(const struct dp_summary_fu
             *to = it;
     }
     return worst ? worst : other;
+}
+
+static int64_t hand_overs_ns(const struct dp_summary_functions *f)
+{
+    for (size_t i = 0; i < f->at.n; i++)
+        if (!strcmp(dp_strings_at(&f->names, (uint32_t)i + 1), HAND_OVER))
+            return f->at.at[i].value;
+    return 0;
 }
 
 static bool has_stuck(const struct dp_summary_sentences *s)
@@ -224,7 +237,7 @@ static int find_locks(struct dp_summary_sentences *s, const struct dp_query_path
         dp_summary_sentences_time(text, sizeof text, lasted_ns);
         char number[32];
         const char *lock = dp_query_label_value(&v.merge.model, worst->row, "lock", number);
-        say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, &place,
+        say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, hand_overs_ns(&f), &place,
                  lock && !strcmp(lock, "gil"), text);
     } else if (!status) {
         dp_summary_sentences_time(text, sizeof text, most ? most->value : 0);

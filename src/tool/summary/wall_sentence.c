@@ -85,8 +85,10 @@ static int find_holder(struct dp_summary_sentences *s, const char *waiter, char 
             status = refuse_memory(s);
     }
     const struct dp_summary_function *most = status ? NULL : dp_summary_functions_largest(&f);
-    const char *name = most ? dp_strings_at(&f.names, (uint32_t)(most - f.at.at) + 1) : "";
-    snprintf(holder, DP_SUMMARY_PLACE_BYTES, "%s", *name == '[' ? "" : name);
+    *holder = '\0';
+    if (most && *dp_strings_at(&f.names, (uint32_t)(most - f.at.at) + 1) != '[' &&
+        dp_query_chain(&v, most->row, DP_QUERY_HOLDER) > 0)
+        dp_summary_place_of_stack(holder, DP_SUMMARY_PLACE_BYTES, &v);
     dp_summary_functions_fini(&f);
     dp_query_fini(&v);
     return status;
