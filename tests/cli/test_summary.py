@@ -208,6 +208,12 @@ class Summary(Case):
                          'CPU: 0.5 cores on average in 10s, 100% of that in library calls of index.')
         self.assertEqual(self.cpu('c', [(library, 50)]), 'CPU: 0.5 cores on average in 10s, 100% in libraries alone.')
 
+    def test_time_of_an_interpreter_without_its_functions_is_said_so(self):
+        self.file('d/lua5.4.7.0001.cpu.pb.gz', [(['lua5.4+0x20', 'lua_pcallk', 'lua5.4+0x10'], [50, 5 * 10**9])], CPU, time_ns=10**18, duration_ns=10**10,
+                  program='/usr/bin/lua5.4')
+        found, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'cpu']
+        self.assertEqual(found['text'], 'CPU: 0.5 cores on average in 10s, 100% in the interpreter, for functions that are not known.')
+
     def test_processes_that_run_at_the_same_time_do_not_make_it_longer(self):
         self.assertIn('CPU: 2 cores on average in 10s,', self.cpu('a', [(['parse', 'main'], 50)], n=4))
         for pid in 7, 8, 9:

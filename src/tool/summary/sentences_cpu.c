@@ -18,7 +18,7 @@
 #define TOTAL_LEAST    100000000 /* ns: less is few samples */
 #define FLAT_ENOUGH    0.3       /* of the time: a function that has so much says enough */
 #define HOT_SHARE      0.5       /* of the time: below the end of the hot path is so much */
-#define LIBRARIES_SAID 0.25      /* of the time, in stacks without own code */
+#define LIBRARIES_SAID 0.25      /* of the time, in stacks without own code; also of an interpreter */
 #define PROFILER_SAID  0.01
 #define BESIDE_SAID    0.01 /* of the time: a function that is named beside the beginning of the program */
 
@@ -36,6 +36,7 @@ struct users {
     struct dp_strings names;
     DP_VEC(struct user) at; /* by name - 1 */
     int64_t total, profiler, libraries;
+    int64_t interpreter; /* its own code, with no function of its language on the stack */
 };
 
 static const struct dp_query_naming_frame *frame_at(const struct dp_query *v, size_t at)
@@ -81,6 +82,18 @@ static struct owning owning_of(const struct dp_query *v)
     return o;
 }
 
+/* Whether the query's stack is in an interpreter, and does not tell which functions of its language ran. */
+static bool is_interpreter(const struct dp_query *v)
+{
+    bool found = false;
+    for (size_t i = 0; i < v->stack.n; i++) {
+        if (frame_at(v, i)->is_runtime)
+            return false;
+        found |= frame_at(v, i)->is_interpreter;
+    }
+    return found;
+}
+
 static int count_row(struct users *u, struct dp_query *v, uint32_t row, int64_t value)
 {
     struct owning o = owning_of(v);
@@ -115,7 +128,7 @@ static int count_row(struct users *u, struct dp_query *v, uint32_t row, int64_t 
     if (beginning)
         dp_model_merge_sum(&beginning->beginning, value);
     else
-        dp_model_merge_sum(&u->libraries, value);
+        dp_model_merge_sum(is_interpreter(v) ? &u->interpreter : &u->libraries, value);
     return 0;
 }
 
@@ -236,6 +249,8 @@ static void say_cpu(struct dp_summary_sentences *s, struct dp_query *v, const st
     say_own(s, v, u, to);
     if ((double)u->libraries >= LIBRARIES_SAID * total)
         add_text(to, ", %.0f%% in libraries alone", percent * (double)u->libraries);
+    if ((double)u->interpreter >= LIBRARIES_SAID * total)
+        add_text(to, ", %.0f%% in the interpreter, for functions that are not known", percent * (double)u->interpreter);
     if ((double)u->profiler >= PROFILER_SAID * total)
         add_text(to, "; deltaprof itself: %.0f%%", percent * (double)u->profiler);
     add_text(to, ".");
