@@ -345,6 +345,24 @@ class Files(Case):
         for arguments in ['top', heap, other], ['merge', heap, other], ['diff', heap, other], ['diff', heap, self.file('l', [(['f'], [1, 1])], MUTEX)]:
             self.assertIn('another kind of profile', self.refuse(*arguments))
 
+    def test_heap_profiles_with_more_types_stand_beside_others(self):
+        """A program was started again with types=waste or age=on, and the same out."""
+        plain = self.file('d/server.7.0001.heap.pb.gz', [(['f'], [1, 10, 2, 200])], time_ns=10**18)
+        waste = self.file('d/server.8.0001.heap.pb.gz', [(['f'], [30, 30, 150, 100, 4, 400, 50, 0]), (['g'], [1, 1, 1, 1, 1, 1, 1, 1])],
+                          [*((t, 'bytes') for t in ('resident_space', 'zero_space')), HEAP[2], HEAP[3], HEAP[0], HEAP[1], ('pinned_space', 'bytes'), ('swapped_space', 'bytes')],
+                          time_ns=10**18)
+        for files in [plain, waste], [waste, plain], [self.dir.name + '/d']:
+            for kind, sums in ('alloc_space', {'f': 410, 'g': 1}), ('inuse_space', {'f': 300, 'g': 1}), ('zero_space', {'f': 30, 'g': 1}):
+                found = json.loads(self.run_it('top', '--json', '--type', kind, *files))
+                self.assertEqual({row['name']: row['flat'] for row in found['rows']}, sums, (files, kind))
+            self.assertEqual([row['name'] for row in json.loads(self.run_it('waste', '--json', *files))['rows']], ['f', 'g'])
+            for verb in 'summary', 'tree', 'leaks', 'growth', 'rss', 'view':
+                done = subprocess.run([os.path.abspath(DELTAPROF), verb, *files], capture_output=True, timeout=60, cwd=self.dir.name)
+                self.assertNotIn(b'another kind', done.stderr, verb)
+            merged = os.path.join(self.dir.name, 'merged.pb.gz')
+            self.run_it('merge', *files, '-o', merged)
+            self.assertEqual(json.loads(self.run_it('top', '--json', '--type', 'alloc_space', merged))['total'], 411)
+
     def test_counters_that_went_down_are_reported(self):
         a, b = self.file('a', [(['f'], [9, 9, 5, 5])]), self.file('b', [(['f'], [2, 2, 7, 7])])
         self.assertEqual(list(meaning(self.run_it('diff', a, b)).values()), [[0, 0, 7, 7]])

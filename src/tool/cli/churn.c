@@ -164,6 +164,7 @@ int dp_cli_churn(int argc, char **argv)
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
         status = option == 'n' ? dp_cli_options_count("churn", "-n", &n_wanted) : dp_query_option(&view, argv, option);
     view.type_name = "alloc_space";
+    view.needed = types[0];
     if (!status && optind == argc) {
         dp_query_print_error("churn", "no file given: deltaprof churn [OPTION]... PATH...");
         status = DP_EXIT_USAGE;

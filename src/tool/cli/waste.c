@@ -303,6 +303,7 @@ int dp_cli_waste(int argc, char **argv)
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
         status = option == 'n' ? dp_cli_options_count("waste", "-n", &n_wanted) : dp_query_option(&view, argv, option);
     view.type_name = "inuse_space";
+    view.needed = types[0];
     if (!view.at_text) {
         view.at_text = "end";
         view.at = DP_QUERY_AT_END;

@@ -184,6 +184,8 @@ int dp_model_merge_add(struct dp_model_merge *merge, const struct dp_decode *d, 
     }
     if (!err)
         err = add_profile(merge, d, &adding, error);
+    if (!err && has_moments && merge->model.is_mapped)
+        err = dp_decode_fail(error, "a merged profile with other sample types than the one before it");
     if (!err && has_moments)
         err = add_moments(&adding, d, n_parts, error);
     if (err == -ENOMEM)

@@ -62,6 +62,52 @@ static int add_strings(struct dp_model *m, const struct dp_decode *d, bool *hold
     return 0;
 }
 
+/* Whether these are the types of a heap profile: Go's four, and perhaps more (types=waste, age=on). */
+static bool is_heap(const struct dp_model *m, const struct dp_model_type *types, size_t n)
+{
+    static const char *const base[] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"};
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < sizeof base / sizeof *base; j++)
+            n_found += !strcmp(dp_model_text(m, types[i].type), base[j]);
+    return n_found == sizeof base / sizeof *base;
+}
+
+/*
+ * Where each type of the model stands in a heap profile with more or fewer types. Values of types that the profile does
+ * not have are 0, and types that the model does not have are left out. False: it is no heap profile. Sets is_mapped,
+ * unless there is no memory.
+ */
+static bool map_types(struct dp_model *m, const struct dp_decode *d)
+{
+    DP_VEC(struct dp_model_type) there = {0};
+    if (!dp_vec_room(&there, d->types.n + 1))
+        return true;
+    for (size_t i = 0; i < d->types.n; i++)
+        there.at[there.n++] =
+            (struct dp_model_type){m->string_map.at[d->types.at[i].type], m->string_map.at[d->types.at[i].unit]};
+    bool is_one = is_heap(m, there.at, there.n);
+    dp_vec_clear(&m->type_map);
+    dp_vec_clear(&m->mapped);
+    m->is_mapped = is_one && dp_vec_room(&m->type_map, m->types.n) && dp_vec_room(&m->mapped, m->types.n);
+    for (size_t i = 0; i < m->types.n && m->is_mapped; i++) {
+        m->type_map.at[i] = UINT32_MAX;
+        for (size_t j = 0; j < there.n; j++)
+            if (there.at[j].type == m->types.at[i].type && there.at[j].unit == m->types.at[i].unit)
+                m->type_map.at[i] = (uint32_t)j;
+    }
+    dp_vec_fini(&there);
+    return is_one;
+}
+
+/* The values of the sample by the model's types. */
+static const int64_t *values_of_sample(struct dp_model *m)
+{
+    for (size_t i = 0; i < m->types.n && m->is_mapped; i++)
+        m->mapped.at[i] = m->type_map.at[i] == UINT32_MAX ? 0 : m->sample.values.at[m->type_map.at[i]];
+    return m->is_mapped ? m->mapped.at : m->sample.values.at;
+}
+
 static int add_types(struct dp_model *m, const struct dp_decode *d, struct dp_decode_error *error)
 {
     bool is_first = m->types.n == 0;
@@ -74,8 +120,11 @@ static int add_types(struct dp_model *m, const struct dp_decode *d, struct dp_de
             m->types.at[m->types.n++] = type;
         same = m->types.at[i].type == type.type && m->types.at[i].unit == type.unit;
     }
+    m->is_mapped = false;
     if (same)
         return 0;
+    if (is_heap(m, m->types.at, m->types.n) && map_types(m, d))
+        return m->is_mapped ? 0 : -ENOMEM;
     const char *here = d->types.n ? dp_model_text(m, m->string_map.at[d->types.at[0].type]) : "none";
     return dp_decode_fail(error,
                           "another kind of profile: %zu sample types from %s on; before it there were %zu from %s on",
@@ -303,7 +352,7 @@ int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn 
         uint32_t row;
         err = add_sample(m, d, i, &row, error);
         if (!err)
-            err = fn(ctx, row, m->sample.values.at);
+            err = fn(ctx, row, values_of_sample(m));
     }
     if (err == -ENOMEM)
         dp_decode_fail(error, "out of memory");
@@ -341,6 +390,8 @@ void dp_model_fini(struct dp_model *m)
     dp_vec_fini(&m->location_map);
     dp_model_repeat_fini(&m->repeat);
     dp_decode_sample_fini(&m->sample);
+    dp_vec_fini(&m->type_map);
+    dp_vec_fini(&m->mapped);
     dp_vec_fini(&m->key);
     dp_vec_fini(&m->location_lines);
     dp_vec_fini(&m->fields.bytes);

@@ -89,6 +89,9 @@ struct dp_model {
     DP_VEC(uint32_t) mapping_map;
     DP_VEC(uint32_t) function_map;
     DP_VEC(uint32_t) location_map;
+    bool is_mapped;            /* it has other types than the model */
+    DP_VEC(uint32_t) type_map; /* then: type here -> there; UINT32_MAX: not there */
+    DP_VEC(int64_t) mapped;    /* and the values of the sample by the types here */
     struct dp_decode_sample sample;
     DP_VEC(uint32_t) key;
     DP_VEC(struct dp_model_line) location_lines;
@@ -103,7 +106,8 @@ int dp_model_set_label(struct dp_model *, const char *key, const char *value);
 
 /*
  * Adds a scanned profile. Calls row for each of its samples, in order, with the row's number: dense, below
- * model->rows.n, the same for the same row. Sample types must be those of the first profile. Returns 0; -EBADMSG with
+ * model->rows.n, the same for the same row. Sample types must be those of the first profile, but heap profiles may have
+ * more or fewer than it: the values are those of its types, 0 if they are missing. Returns 0; -EBADMSG with
  * *error filled in; -ENOMEM; or row's error. After an error the model must be discarded.
  */
 typedef int (*dp_model_row_fn)(void *ctx, uint32_t row, const int64_t *values);

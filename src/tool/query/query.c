@@ -6,6 +6,7 @@
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/at.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -388,12 +389,54 @@ int dp_query_restart(struct dp_query *v)
     return status;
 }
 
+static bool has_type(const struct dp_decode *d, const char *type)
+{
+    for (size_t i = 0; i < d->types.n; i++) {
+        size_t n;
+        const char *text = dp_decode_text(d, d->types.at[i].type, &n);
+        if (n == strlen(type) && !memcmp(text, type, n))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Heap profiles of one directory may have different types (types=waste, age=on). If the answer is about one that not
+ * all have, the others are left out; if none has it, all stay, for the message that says so.
+ */
+static int keep_with_type(struct dp_query *v, const char *type)
+{
+    struct dp_query_source source = {.is_quiet = true};
+    size_t n = 0, n_with = 0;
+    bool is_extra =
+        type && dp_kind_by_type(type) == DP_KIND_HEAP && strncmp(type, "alloc_", 6) && strncmp(type, "inuse_", 6);
+    bool *has = is_extra && dp_query_may_sift(&v->paths) ? calloc(v->paths.n, sizeof *has) : NULL;
+    if (!has)
+        return 0;
+    for (size_t i = 0; i < v->paths.n; i++) {
+        has[i] = dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, &source) || /* it is named later */
+                 has_type(&source.decode, type);
+        n_with += has[i];
+    }
+    dp_query_source_fini(&source);
+    for (size_t i = 0; i < v->paths.n && n_with; i++)
+        if (has[i])
+            v->paths.at[n++] = v->paths.at[i];
+        else
+            free(v->paths.at[i]);
+    v->paths.n = n_with ? n : v->paths.n;
+    free(has);
+    return 0;
+}
+
 int dp_query_read(struct dp_query *v, char **paths, size_t n)
 {
     v->argument = paths[0];
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name ? v->type_name : v->preferred);
+    if (!status)
+        status = keep_with_type(v, v->needed ? v->needed : v->type_name);
     if (!status)
         status = read_chosen(v);
     while (status == DP_QUERY_BROKEN) {

@@ -48,7 +48,8 @@ struct dp_query {
     int at;               /* DP_QUERY_AT_; without at_text, flows are those of all files */
     const char *at_text;
     size_t limit_bytes;
-    const char *argument;  /* the first path as the user wrote it */
+    const char *argument; /* the first path as the user wrote it */
+    const char *needed; /* the caller's: another type that each heap profile must have, else it is left out; or NULL */
     const char *preferred; /* the type to show where the user names none, if the profile has it; or NULL */
 
     /* After dp_query_read. */
