@@ -47,6 +47,13 @@ class Summary(Case):
         self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67min of profiles.')
         self.assertEqual((lock['ns'], lock['stack'], lock['more']), (16 * 10**9, ['report', 'timer'], 'deltaprof waits ' + directory))
 
+    def test_commands_are_about_all_paths(self):
+        one, other = self.directory('one'), self.directory('an other')
+        self.assertIn(f"    deltaprof leaks {one} '{other}'\n", self.run_it('summary', one, other).decode())
+        self.assertEqual(self.sentences(one, other)[0]['more'], f'deltaprof leaks {one} {other}')
+        self.run_it('4194305', status=1)
+        self.assertEqual(self.error, 'deltaprof summary: 4194305: no file, and no process with this number\n')
+
     def test_a_path_alone_is_the_summary(self):
         directory = self.directory()
         text = self.run_it('summary', directory)

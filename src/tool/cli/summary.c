@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static enum dp_query_colour colour_of(const struct dp_summary_sentence *it)
     return it->weight >= LEAST_BAD ? DP_COLOUR_BAD : it->weight >= LEAST_WARNING ? DP_COLOUR_WARN : DP_COLOUR_NONE;
 }
 
-static void print(struct dp_summary_sentences *s, const char *argument)
+static void print(struct dp_summary_sentences *s)
 {
     size_t n_columns = dp_query_print_columns();
     if (n_columns && n_columns < LEAST_COLUMNS)
@@ -67,11 +68,26 @@ static void print(struct dp_summary_sentences *s, const char *argument)
         if (!s->at[i].verb)
             continue;
         printf("%*sdeltaprof %s ", INDENT, "", s->at[i].verb);
-        dp_query_print_argument(argument);
+        dp_query_print_arguments(s->paths, s->n_paths);
     }
 }
 
-static void print_json(const struct dp_summary_sentences *s, const char *argument)
+/* The command that shows more, malloc'ed; NULL: no memory. */
+static char *more_of(const struct dp_summary_sentences *s, const char *verb)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        return NULL;
+    fprintf(to, "deltaprof %s", verb);
+    for (size_t i = 0; i < s->n_paths; i++)
+        fprintf(to, " %s", dp_query_print_word_of(s->paths[i]));
+    fclose(to);
+    return text;
+}
+
+static void print_json(const struct dp_summary_sentences *s)
 {
     fputs("{\"sentences\":[", stdout);
     for (size_t i = 0; i < s->n; i++) {
@@ -89,7 +105,7 @@ static void print_json(const struct dp_summary_sentences *s, const char *argumen
             separator = ",";
         }
         putchar(']');
-        if (it->verb && asprintf(&more, "deltaprof %s %s", it->verb, dp_query_print_word_of(argument)) > 0)
+        if (it->verb && (more = more_of(s, it->verb)))
             dp_query_print_json_text(",", "more", more);
         free(more);
         putchar('}');
@@ -102,7 +118,9 @@ static char *profiles_of(pid_t pid)
 {
     struct dp_rss_process process = {.pid = pid};
     char *glob = NULL;
-    if (!dp_rss_process_read(&process, pid)) {
+    if (kill(pid, 0) && errno == ESRCH) {
+        dp_query_print_error("summary", "%d: no file, and no process with this number", (int)pid);
+    } else if (!dp_rss_process_read(&process, pid)) {
         if (!*process.out)
             dp_rss_beacon_read(&process);
         if (!*process.out)
@@ -118,7 +136,7 @@ static int show(struct dp_summary_sentences *s, bool json)
 {
     int status = dp_summary_sentences_find(s);
     if (!status) {
-        (json ? print_json((const struct dp_summary_sentences *)s, s->paths[0]) : print(s, s->paths[0]));
+        (json ? print_json((const struct dp_summary_sentences *)s) : print(s));
         status = dp_query_print_flush("summary");
     }
     return status;

@@ -150,7 +150,7 @@ const char *dp_query_print_word_of(const char *argument)
     return replaced.path && !strcmp(argument, replaced.path) ? replaced.word : argument;
 }
 
-void dp_query_print_argument(const char *argument)
+static void print_word(const char *argument)
 {
     argument = dp_query_print_word_of(argument);
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
@@ -167,5 +167,20 @@ void dp_query_print_argument(const char *argument)
             putchar('?');
         argument += size ?: 1;
     }
-    puts(is_plain ? "" : "'");
+    fputs(is_plain ? "" : "'", stdout);
+}
+
+void dp_query_print_argument(const char *argument)
+{
+    print_word(argument);
+    putchar('\n');
+}
+
+void dp_query_print_arguments(char *const *arguments, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? " " : "", stdout);
+        print_word(arguments[i]);
+    }
+    putchar('\n');
 }

@@ -18,6 +18,8 @@ void dp_query_print_clean(char *text);
 void dp_query_print_name(FILE *to, const char *name, size_t n_columns);
 /* Writes the cleaned argument of a command for the user to copy, in quotes if a shell needs them, and a newline. */
 void dp_query_print_argument(const char *argument);
+/* The same for several, on one line. */
+void dp_query_print_arguments(char *const *arguments, size_t n);
 /* The word that the user wrote where `path` stands now, which commands and messages show; both are kept. */
 void dp_query_print_replaced(const char *path, const char *word);
 const char *dp_query_print_word_of(const char *argument);
