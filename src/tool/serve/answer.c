@@ -159,13 +159,13 @@ static void begin_delta(struct deltaprof_http_reply *r)
     }
     if (q->from_now) {
         dp_serve_deltas_clear(&c->pending);
-        dp_serve_cursor_forget_sent(c);
+        dp_serve_cursor_clear_sent(c);
         c->pending.from_ns = wall_ns();
     } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
         refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
         return;
     } else if (!q->acknowledges) {
-        dp_serve_cursor_forget_sent(c);
+        dp_serve_cursor_clear_sent(c);
     }
     strcpy(r->cursor, q->cursor);
     dp_serve_cursor_detach(c, &r->taken, wall_ns());

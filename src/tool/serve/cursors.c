@@ -106,7 +106,7 @@ int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *delta)
     return err;
 }
 
-void dp_serve_cursor_forget_sent(struct dp_serve_cursor *c)
+void dp_serve_cursor_clear_sent(struct dp_serve_cursor *c)
 {
     dp_serve_deltas_clear(&c->sent);
     c->is_sent = false;
@@ -123,7 +123,7 @@ bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *c, uint64_t after)
     }
     if (after != c->seq)
         return false;
-    dp_serve_cursor_forget_sent(c);
+    dp_serve_cursor_clear_sent(c);
     return true;
 }
 

@@ -48,7 +48,7 @@ int dp_serve_cursor_add(void *cursor, struct dp_serve_delta *);
  */
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *, uint64_t after);
 /* No reply waits for an acknowledgement any more. */
-void dp_serve_cursor_forget_sent(struct dp_serve_cursor *);
+void dp_serve_cursor_clear_sent(struct dp_serve_cursor *);
 /* Moves the pending deltas into *taken. The next window begins now. */
 void dp_serve_cursor_detach(struct dp_serve_cursor *, struct dp_serve_deltas *taken, int64_t now_ns);
 /* Puts these deltas back, before those that were added meanwhile. 0 or -ENOMEM. */
