@@ -49,6 +49,7 @@ struct dp_config {
     bool trace;
     bool mmap;
     bool inside;
+    bool has_users_tables;    /* tables is not given: the directory of the process's user */
     int signal;               /* number; 0 none */
     uint64_t set;             /* bit i: key i of the table was given */
     char out[DP_CONFIG_TEXT]; /* "" none */

@@ -105,7 +105,8 @@ int dp_config_settings_make(struct dp_config *conf, const char *text, bool prelo
         return 1;
     if (preloaded && !dp_config_given(conf, "out") && (!conf->listen[0] || conf->events[0]))
         strcpy(conf->out, ".");
-    if (preloaded && !dp_config_given(conf, "tables"))
+    conf->has_users_tables = preloaded && !dp_config_given(conf, "tables");
+    if (conf->has_users_tables)
         dp_tables_place_default(conf->tables, sizeof conf->tables);
     if (preloaded && !dp_config_given(conf, "signals"))
         conf->signals = true;
@@ -145,6 +146,7 @@ int dp_config_settings_amend(struct dp_config *conf, const char *text, struct dp
     }
     if (err == 0 && strcmp(amended.lock_names, conf->lock_names) != 0)
         err = dp_lock_kinds_read(amended.lock_names, error);
+    amended.has_users_tables &= !dp_config_given(&amended, "tables");
     if (err == 0)
         dp_config_copy(conf, &amended);
     return err;

@@ -80,8 +80,12 @@ void dp_tables_place_default(char *path, size_t n_bytes)
     struct statfs fs;
     bool is_usable = runtime && *runtime == '/' && strlen(runtime) < n_bytes / 2 && !stat(runtime, &st) &&
                      st.st_uid == geteuid() && !statfs(runtime, &fs) && fs.f_type == TMPFS_MAGIC;
-    dp_text_format(path, n_bytes, "%s/" DP_TABLES_DIRECTORY "%u", is_usable ? runtime : "/dev/shm",
-                   (unsigned)geteuid());
+    dp_tables_place_of(geteuid(), is_usable ? runtime : "/dev/shm", path, n_bytes);
+}
+
+void dp_tables_place_of(uid_t user, const char *above, char *path, size_t n_bytes)
+{
+    dp_text_format(path, n_bytes, "%s/" DP_TABLES_DIRECTORY "%u", above, (unsigned)user);
 }
 
 size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32])

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define DP_TABLES_DIRECTORY  "deltaprof-" /* the name of a user's directory, before the user's number */
 #define DP_TABLE_NAME_MAX    64
@@ -22,6 +23,9 @@ int dp_tables_place_open(const char *path, bool makes, const char **what);
 
 /* The path of the default directory: in $XDG_RUNTIME_DIR if that is a tmpfs of the user, else in /dev/shm. */
 void dp_tables_place_default(char *path, size_t n_bytes);
+
+/* A user's directory in the directory `above`. Plain text, any context. */
+void dp_tables_place_of(uid_t user, const char *above, char *path, size_t n_bytes);
 
 /* Copies the build-id from the notes of a library, which are n_bytes long. Returns its length, at most 32; 0: none. */
 size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32]);

@@ -34,12 +34,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define OF_NOBODY ((uid_t)-1)
+
 static struct {
     struct dp_tables_file *header; /* at the beginning of the range */
     char *end;                     /* of the range */
     bool wanted, mapped;
     bool own; /* this process made the file that is mapped */
     char directory[DP_CONFIG_TEXT];
+    uid_t user; /* whose directory it is; OF_NOBODY: the configuration names it */
     char name[DP_TABLE_NAME_MAX];
     const char *_Atomic what; /* the step that failed; NULL: none, or it was passed on. [TOLD] */
     _Atomic int err;          /* its negative errno */
@@ -142,6 +145,7 @@ int dp_shared_file_init(const struct dp_config *conf)
     if (!file.wanted)
         return 0;
     copy_text(file.directory, sizeof file.directory, conf->tables);
+    file.user = conf->has_users_tables ? (uid_t)syscall(SYS_geteuid) : OF_NOBODY;
     describe_process(conf);
     return 0;
 }
@@ -364,11 +368,22 @@ static int make_file(int dir, uint32_t epoch, const struct dp_shared_content *co
     return err;
 }
 
+/* After setuid: the first user's directory, which may be missing, must not be made for the second user. */
+static void follow_user(void)
+{
+    uid_t user = (uid_t)syscall(SYS_geteuid);
+    if (file.user == OF_NOBODY || file.user == user)
+        return;
+    file.user = user;
+    dp_tables_place_of(user, "/dev/shm", file.directory, sizeof file.directory);
+}
+
 bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents)
 {
     int saved = errno;
     const char *what = "make a file";
     int dir = -1, err = check_kernel();
+    follow_user();
     if (!err)
         err = dir = dp_tables_place_open(file.directory, true, &what);
     if (dir >= 0)

@@ -339,4 +339,24 @@ def that_nothing_is_written_through_a_link_or_into_another_users_directory():
             assert os.listdir(directory) == [], name
 
 
+def that_a_program_that_changes_its_user_makes_no_directory_of_the_first_one():
+    """Its directory is that of the second user: root's, made by nobody, would be closed to root's processes."""
+    if os.geteuid() or subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode:
+        skip('root and unshare are needed')
+    with Tables() as t:
+        env = environment('heap_rate=1,cpu_rate=0,log=none', t.out)
+        script = 'exec 9<>"$0" && mount -t tmpfs none /dev/shm && exec "$@"'
+        process = subprocess.Popen(['unshare', '-m', 'sh', '-c', script, t.page, 'env', '-u', 'XDG_RUNTIME_DIR',
+                                    f'LD_PRELOAD={env.pop("LD_PRELOAD")}', victim('tables'), '/proc/self/fd/9', '1', 'user'],
+                                   env=env, start_new_session=True)
+        wait_until(lambda: t.book()[2][0] > 1000)
+        place = f'/proc/{process.pid}/root/dev/shm'
+        directories = os.listdir(place)
+        owners = [os.stat(os.path.join(place, name)).st_uid for name in directories]
+        files = [os.listdir(os.path.join(place, name)) for name in directories]
+        t.kill(process)
+        assert directories == ['deltaprof-65534'] and owners == [65534], (directories, owners)
+        assert len(files[0]) == 1 and files[0][0].startswith(f'{process.pid}.'), files
+
+
 main(globals())

@@ -2,7 +2,7 @@
 // victim_tables.c - allocates and frees until it is killed, and books each event twice in a shared page, before and
 // after: victim_tables PAGE THREADS MODE. MODE: "plain"; "fork": a child does the same, its parent goes on; "exec": the
 // program executes itself once before it begins; "grow": frees nothing and writes to all blocks; "raw": a child made by
-// a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit.
+// a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit; "user": it becomes another user before it begins.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -146,6 +146,8 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     }
+    if (!strcmp(argv[3], "user") && (setgid(65534) || setuid(65534)))
+        return 1;
     grows = !strcmp(argv[3], "grow");
     main_leaves = !strcmp(argv[3], "left");
     run_all(n_threads);
