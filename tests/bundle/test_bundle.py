@@ -73,6 +73,11 @@ class Objects(unittest.TestCase):
             self.assertLessEqual(needed, {'libc', 'libm', 'libpthread', 'libdl', 'librt', 'ld-linux-x86-64', 'ld-linux-aarch64',
                                           'libdeltaprof'}, path)
 
+    def test_tables_can_be_told_from_those_of_another_build(self):
+        libraries = [path for path in self.objects if os.path.basename(path).startswith('libdeltaprof.so')]
+        ids = {re.search(r'Build ID: (\w+)', run('readelf', '-nW', path).stdout).group(1) for path in libraries}
+        self.assertEqual(len(ids), 2)  # for glibc and for musl
+
 
 class Wheel(unittest.TestCase):
     def test_pip_installs_the_command_and_the_module(self):
@@ -105,8 +110,9 @@ class InRoot:
         if os.geteuid() != 0:
             raise unittest.SkipTest('not root, so no chroot')
         cls.root = tempfile.mkdtemp()
+        cls.tables = tempfile.mkdtemp(dir='/dev/shm')  # is /dev/shm in the root
         cls.fill()
-        for name in ('opt', 'tmp', 'proc'):
+        for name in ('opt', 'tmp', 'proc', 'dev/shm'):
             os.makedirs(os.path.join(cls.root, name), exist_ok=True)
         run('tar', '-C', cls.root + '/opt', '-xJf', archive())
         for program, compiler in cls.compilers.items():
@@ -116,10 +122,11 @@ class InRoot:
     @classmethod
     def tearDownClass(cls):
         shutil.rmtree(cls.root)
+        shutil.rmtree(cls.tables)
 
     def start(self, *command):
-        script = 'mount -t proc proc "$1/proc" && shift && exec "$@"'
-        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.root, sys.executable, '-c', IN_ROOT, self.root,
+        script = 'mount -t proc proc "$1/proc" && mount --bind "$2" "$1/dev/shm" && shift 2 && exec "$@"'
+        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.root, self.tables, sys.executable, '-c', IN_ROOT, self.root,
                                  *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={})
 
     def out(self, *command, said=''):
@@ -155,6 +162,17 @@ class InRoot:
         self.assertEqual(self.sums('/tmp/exact'), EXACT)
         top = self.out(*self.command('top', '--type', 'alloc_space', '/tmp/exact'))
         self.assertIn('thousand', top)
+
+    def recovered(self, out, program, reader):
+        process = self.start(*self.command('run', '-o', f'heap_rate=1,interval=0,out={out}', '--', program))
+        self.assertEqual(process.stdout.readline(), 'ready\n')
+        process.kill()
+        self.assertEqual(process.communicate(timeout=60), ('', ''))
+        self.assertEqual(self.out(f'{self.top}/bin/{reader}', 'recover'), '1 process recovered\n')
+        self.assertEqual(self.sums(out), EXACT)
+
+    def test_a_killed_program_is_recovered(self):
+        self.recovered('/tmp/killed', next(iter(self.compilers)), self.name)
 
     def test_mutex_total_is_block_total(self):
         self.run_victim('heap_rate=0,block_rate=1ns,mutex_rate=1,out=/tmp/locks')
@@ -282,6 +300,11 @@ class Both(InRoot, unittest.TestCase):
     def test_a_program_with_musl(self):
         self.run_victim('heap_rate=1,log=info,out=/tmp/musl', '/victim-musl', said=r'(?s:.*deltaprof\[\d+\]: musl: no lines.*)')
         self.assertEqual(self.sums('/tmp/musl'), EXACT)
+
+    def test_a_killed_program_is_recovered_by_both_commands(self):
+        for program in self.compilers:
+            for reader in 'deltaprof', 'deltaprof-musl':
+                self.recovered(f'/tmp/killed-{reader}{program}'.replace('/v', '-v'), program, reader)
 
     def alone(self, out, program, child, said=''):
         self.assertEqual(self.run_victim(f'heap_rate=1,out={out}', program, child, said=said), 'ready\nready\n')

@@ -93,7 +93,7 @@ static int check_header(int fd, char *why, size_t n_why)
     if (err || !S_ISREG(st.st_mode) || memcmp(seen.magic, DP_TABLE_FILE_MAGIC, sizeof DP_TABLE_FILE_MAGIC))
         return refuse(-ENOEXEC, why, n_why, "it is no file of tables of this version");
     dp_outside_build_id(&own);
-    if (seen.n_build_id != own.n_build_id || seen.n_build_id > sizeof seen.build_id ||
+    if (!own.n_build_id || seen.n_build_id != own.n_build_id || seen.n_build_id > sizeof seen.build_id ||
         memcmp(seen.build_id, own.build_id, own.n_build_id))
         return refuse(-ESTALE, why, n_why, "another build of libdeltaprof wrote it; only that one can read it");
     if (seen.header_bytes != DP_TABLE_FILE_HEADER || seen.n_bytes != (uint64_t)st.st_size || !are_keys_valid(&seen))

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -99,6 +100,8 @@ int dp_recover_reader(int argc, char **argv)
     if (sscanf(argv[5], "%d", &files.pid) != 1)
         return 2;
     const struct deltaprof_outside *outside = dp_recover_library(why, sizeof why);
+    if (!outside && !getenv("LD_PRELOAD"))
+        dp_recover_library_preload(argv);
     struct dp_recover_question q;
     while (dp_recover_receive(DP_RECOVER_FD_SOCKET, &q, sizeof q)) {
         struct dp_recover_answer a = {.err = outside ? 0 : -ENOENT};

@@ -27,15 +27,21 @@ struct dp_recover {
     uint32_t highest;
 };
 
-/* The command deltaprof: this program, or the one beside it. */
-static void find_command(char path[PATH_MAX])
+/*
+ * The command deltaprof: this program, or the one beside it. is_other: that of the build for the other C library.
+ * False: there is none.
+ */
+static bool find_command(bool is_other, char path[PATH_MAX])
 {
-    static const char *const places[] = {"."};
+    static const char *const here[] = {"."}, *const others[] = {DP_BIN_TO_LIB DP_OTHER_LIBC_COMMAND,
+                                                                DP_LIBDIR DP_OTHER_LIBC_COMMAND};
     char self[PATH_MAX], dir[PATH_MAX];
-    if (dp_query_naming_installed(places, 1, "deltaprof", self, dir))
-        snprintf(path, PATH_MAX, "/proc/self/exe");
-    else
+    if (!dp_query_naming_installed(is_other ? others : here, is_other ? 2 : 1, "deltaprof", self, dir)) {
         snprintf(path, PATH_MAX, "%.*s/deltaprof", PATH_MAX - 16, dir);
+        return true;
+    }
+    snprintf(path, PATH_MAX, "/proc/self/exe");
+    return !is_other;
 }
 
 /* Without LD_PRELOAD: a reader is not profiled. */
@@ -51,14 +57,13 @@ static char **reader_environment(void)
     return copy;
 }
 
-static int start_reader(struct dp_recover *r, int table_fd, const struct dp_recover_table *table)
+static int start_reader(struct dp_recover *r, const char *path, int table_fd, const struct dp_recover_table *table)
 {
-    char path[PATH_MAX], proc[32] = "", pid[16];
+    char proc[32] = "", pid[16];
     int ends[2];
     if (table->state == DP_RECOVER_LIVES)
         snprintf(proc, sizeof proc, "/proc/%d", (int)table->pid);
     snprintf(pid, sizeof pid, "%d", (int)table->pid);
-    find_command(path);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return -errno;
     /* Numbers above those that the reader gets, so that no dup2 overwrites the other one. */
@@ -132,30 +137,46 @@ int dp_recover_refresh(struct dp_recover *r, char *why)
     return err;
 }
 
-struct dp_recover *dp_recover_open(const char *directory, const struct dp_recover_table *table, char *why)
+/* Starts a reader and lets it copy the tables. NULL, and the error with its reason. */
+static struct dp_recover *open_by(const char *path, int fd, const struct dp_recover_table *table, int *err, char *why)
 {
-    const char *what;
-    char text[DP_RECOVER_WHY];
     struct dp_recover *r = calloc(1, sizeof *r);
-    int dir = r ? dp_tables_place_open(directory, false, &what) : -ENOMEM;
-    int fd = dir < 0 ? dir : openat(dir, table->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && dir >= 0 && (errno == EACCES || errno == EROFS)) /* profiles can be made, but no files kept */
-        fd = openat(dir, table->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    int err = fd < 0 ? (dir < 0 ? dir : -errno) : start_reader(r, fd, table);
-    if (dir >= 0)
-        close(dir);
-    if (fd >= 0)
-        close(fd);
-    if (err) {
-        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", directory, table->name, strerror(-err));
+    *err = r ? start_reader(r, path, fd, table) : -ENOMEM;
+    if (*err) {
+        dp_text_format(why, DP_RECOVER_WHY, "%s", strerror(-*err));
         free(r);
         return NULL;
     }
-    if (dp_recover_refresh(r, text)) {
-        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", directory, table->name, text);
-        dp_recover_close(r);
-        return NULL;
+    *err = dp_recover_refresh(r, why);
+    if (!*err)
+        return r;
+    dp_recover_close(r);
+    return NULL;
+}
+
+struct dp_recover *dp_recover_open(const char *directory, const struct dp_recover_table *table, char *why)
+{
+    const char *what;
+    char path[PATH_MAX], text[DP_RECOVER_WHY], other_text[DP_RECOVER_WHY];
+    int dir = dp_tables_place_open(directory, false, &what);
+    int fd = dir < 0 ? dir : openat(dir, table->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && dir >= 0 && (errno == EACCES || errno == EROFS)) /* profiles can be made, but no files kept */
+        fd = openat(dir, table->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int err = fd < 0 ? (dir < 0 ? dir : -errno) : 0;
+    struct dp_recover *r = NULL;
+    if (dir >= 0)
+        close(dir);
+    if (err) {
+        dp_text_format(text, sizeof text, "%s", strerror(-err));
+    } else {
+        find_command(false, path);
+        r = open_by(path, fd, table, &err, text);
+        if (!r && err == -ESTALE && find_command(true, path))
+            r = open_by(path, fd, table, &err, other_text);
+        close(fd);
     }
+    if (!r)
+        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", directory, table->name, text);
     return r;
 }
 

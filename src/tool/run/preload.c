@@ -18,16 +18,15 @@
 
 #ifdef __GLIBC__
 enum { THIS_IS_MUSL = false };
-#define OTHER "/musl"
 #else
 enum { THIS_IS_MUSL = true };
-#define OTHER "/.."
 #endif
 
 int dp_run_preload_find(bool is_musl, char path[PATH_MAX], char *why, size_t n_why)
 {
     static const char *const same[] = {DP_BIN_TO_LIB, "../../../runtime_hooks/preload", DP_LIBDIR},
-                             *const others[] = {DP_BIN_TO_LIB OTHER, DP_LIBDIR OTHER};
+                             *const others[] = {DP_BIN_TO_LIB DP_OTHER_LIBC_LIBRARIES,
+                                                DP_LIBDIR DP_OTHER_LIBC_LIBRARIES};
     char self[PATH_MAX], dir[PATH_MAX];
     bool is_same = is_musl == THIS_IS_MUSL;
     int err = is_same ? dp_query_naming_installed(same, sizeof same / sizeof *same, NAME, self, dir)
