@@ -228,6 +228,9 @@ PAUSING(unshare, deltaprof_stop_agent, (int flags), (flags))
 PAUSING(setns, deltaprof_stop_agent, (int fd, int type), (fd, type))
 PAUSING(chroot, deltaprof_before_restrict, (const char *path), (path))
 PAUSING(capset, deltaprof_before_restrict, (void *header, const void *data), (header, data))
+#define PAUSING_USER(name, type, parameters, arguments, version) \
+    PAUSING(name, deltaprof_before_restrict, parameters, arguments)
+DP_SYMBOLS_USER(PAUSING_USER)
 
 /* Whether the option of prctl takes rights from the calling thread alone. */
 static inline bool lessens(long option, long a)

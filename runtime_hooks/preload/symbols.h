@@ -102,6 +102,26 @@
     F(chroot, int, (const char *path), (path), "")                                               \
     F(capset, int, (void *header, const void *data), (header, data), "")
 
+/*
+ * Functions that change the ids of all threads. glibc and musl signal each thread for that. musl repeats a signal that
+ * the kernel does not queue (RLIMIT_SIGPENDING) for ever; a program with one thread needs none.
+ */
+#ifdef __GLIBC__
+#define DP_SYMBOLS_USER(F)
+#else
+#define DP_SYMBOLS_USER(F)                                                                        \
+    F(setuid, int, (uid_t user), (user), "")                                                      \
+    F(setgid, int, (gid_t group), (group), "")                                                    \
+    F(seteuid, int, (uid_t user), (user), "")                                                     \
+    F(setegid, int, (gid_t group), (group), "")                                                   \
+    F(setreuid, int, (uid_t user, uid_t effective), (user, effective), "")                        \
+    F(setregid, int, (gid_t group, gid_t effective), (group, effective), "")                      \
+    F(setresuid, int, (uid_t user, uid_t effective, uid_t saved), (user, effective, saved), "")   \
+    F(setresgid, int, (gid_t group, gid_t effective, gid_t saved), (group, effective, saved), "") \
+    F(setgroups, int, (size_t n, const gid_t *groups), (n, groups), "")                           \
+    F(initgroups, int, (const char *user, gid_t group), (user, group), "")
+#endif
+
 /* Functions that create and cancel threads. */
 #define DP_SYMBOLS_THREADS(F)                                                                                 \
     F(pthread_create, int, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), \
@@ -208,6 +228,7 @@
 #define DP_SYMBOLS_TAKEN(F) \
     DP_SYMBOLS_ALIGNED(F)   \
     DP_SYMBOLS_PROCESS(F)   \
+    DP_SYMBOLS_USER(F)      \
     DP_SYMBOLS_THREADS(F)   \
     DP_SYMBOLS_WORDS(F)     \
     DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)

@@ -274,6 +274,16 @@ class Musl(InRoot, unittest.TestCase):
         wanted, there = ({s[-1].split('@')[0] for s in symbols if (s[-2] == 'U') == undefined} for undefined in (True, False))
         self.assertEqual(wanted - there, set())
 
+    def test_a_program_becomes_another_user_where_no_signal_is_queued(self):
+        """musl would signal the library's thread for ever."""
+        subprocess.run([*self.compilers['/victim'], '-o', self.root + '/user', HERE + '/victim_user.c'], check=True)
+        process = self.start(*self.command('run', '-o', 'listen=unix:/tmp/user,log=none', '--', '/user'))
+        try:
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+        self.assertEqual(process.returncode, 0)
+
     @unittest.skipUnless(MACHINE == 'x86_64', 'stacks end in libc')
     def test_stacks_go_on_through_libc(self):
         subprocess.run([*self.compilers['/victim'], *EXECUTED, '-o', self.root + '/libc', HERE + '/victim_libc.c'], check=True)
