@@ -50,9 +50,12 @@ union entry {
 
 static struct shared *_Atomic shared; /* relaxed: set before a fork, in the thread that forks */
 
+/* What reports map, in this process and in its child: a cache must not take that from them. */
+#define REPORT_BYTES ((size_t)4 << 20)
+
 void dp_symbols_family_fork_prepare(void)
 {
-    if (dp_load_relaxed(&shared))
+    if (dp_load_relaxed(&shared) || dp_mem_left() < SHARED_BYTES + REPORT_BYTES)
         return;
     struct shared *none = NULL, *made = dp_mem_map_shared(SHARED_BYTES);
     if (made && !dp_cas_publish(&shared, &none, made))

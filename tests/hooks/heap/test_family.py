@@ -27,6 +27,13 @@ def that_corner_cases_are_the_same_in_a_tiny_memory():
     same([victim('family')], 'heap_rate=1,memory=4M')
 
 
+def that_processes_that_fork_write_all_in_a_tiny_memory():
+    """The child may have no names: there is no room for those that processes share."""
+    written = profiles(same([victim('forks')], 'heap_rate=1,cpu_rate=10ms,memory=4M,interval=0'))
+    made = sum(p.total('alloc_space') for p in written)
+    assert 9000 * 3000 <= made < 9000 * 3000 + 100000, made  # and what libc allocates for a thread
+
+
 def that_errno_is_kept_whatever_is_recorded():
     argv = [victim('errno')] + [os.path.join(BUILD, 'tests/hooks', f'lib{name}.so') for name in ('plugin', 'plugin_other')]
     for conf in ('heap_rate=1,block_rate=1ns,interval=20ms,signal=URG', 'heap_rate=0,block_rate=0,mutex_rate=0,signal=URG', 'heap_rate=1,interval=0,signal=URG'):
