@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What code that runs inside a hook may call beside ours: it neither allocates, locks, logs nor enters the loader.
 RECORD_MAY_CALL = set('''
-_GLOBAL_OFFSET_TABLE_ __errno_location __libc_single_threaded __stack_chk_fail
+_GLOBAL_OFFSET_TABLE_ __errno_location __libc_single_threaded
 bcmp memchr memcmp memcpy memmove memset strcmp strlen strncmp strnlen
 getauxval getpid gettid madvise sched_getcpu sched_yield syscall
 _dl_find_object __divti3 __udivti3
