@@ -251,6 +251,35 @@ class Slim(InRoot, unittest.TestCase):
             f.write('127.0.0.1 localhost\n')
 
 
+class Image(Slim):
+    """A root like that with the image of examples/deploy/oci.sh mounted, as two other programs read it."""
+    top = '/deltaprof'
+    test_push = test_a_changed_place = None
+
+    @classmethod
+    def fill(cls):
+        if not (shutil.which('skopeo') and shutil.which('umoci')):
+            raise unittest.SkipTest('skopeo or umoci is not installed')
+        super().fill()
+        os.mkdir(cls.root + cls.top)
+        run('sh', TOP + '/examples/deploy/oci.sh', BUNDLE)
+        image, = glob.glob(BUNDLE + '/*.oci')
+        cls.version = os.path.basename(image).split('-')[1]
+        run('skopeo', 'copy', f'oci:{image}:{cls.version}', f'dir:{cls.root}/copied')  # compares every digest
+        run('umoci', 'unpack', '--image', f'{image}:{cls.version}', cls.root + '/unpacked')
+        cls.image = cls.root + '/unpacked/rootfs'
+
+    def start(self, *command):
+        script = 'mount --bind "$1$2" "$3$2" && mount -o remount,bind,ro "$3$2" && mount -t proc proc "$3/proc" && shift 3 && exec "$@"'
+        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.image, self.top, self.root, sys.executable, '-c',
+                                 IN_ROOT, self.root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env={})
+
+    def test_it_has_deltaprof_and_nothing_else(self):
+        self.assertEqual(os.listdir(self.image), ['deltaprof'])
+        self.assertEqual(self.out(*self.command('--version')).split('\n')[0], f'deltaprof {self.version}')
+
+
 def whole(profiles, kind):
     """The share of a kind's values in stacks that go up to where libc starts a thread or main."""
     samples = [(sample.values[kind], {frame.function for frame in sample.frames}) for profile in profiles for sample in profile.samples]
