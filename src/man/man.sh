@@ -34,7 +34,7 @@ keys() {
         NF { sub(/^ +/, ""); print }'
 }
 
-version=$("$deltaprof" --version | sed 's/^deltaprof //')
+version=$("$deltaprof" --version | sed -n 's/^deltaprof //p')
 while IFS= read -r line; do
     case $line in
     @SYNOPSIS@) synopsis ;;

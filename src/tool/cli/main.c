@@ -161,7 +161,7 @@ static int command(int argc, char **argv)
     if (!strcmp(argv[1], "help"))
         return help(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version")) {
-        puts("deltaprof " DELTAPROF_VERSION);
+        puts("deltaprof " DELTAPROF_VERSION "\nchanges, and what to know before an upgrade: man 7 deltaprof");
         return 0;
     }
     if (!strcmp(argv[1], "--read-tables"))

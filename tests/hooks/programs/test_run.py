@@ -324,7 +324,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
 
     def test_help_and_version(self):
         done = self.run_it('--version')
-        self.assertRegex(done.stdout, r'^deltaprof \d+\.\d+\.\d+\n$')
+        self.assertRegex(done.stdout, r'^deltaprof \d+\.\d+\.\d+\nchanges, .*: man 7 deltaprof\n$')
         for args in (['--help'], ['run', '--help'], ['run', '-h']):
             done = self.run_it(*args)
             self.assertEqual((done.returncode, done.stderr), (0, ''))
