@@ -11,11 +11,15 @@
 
 #include "host/heap/live_blocks.h"
 
-/* The sums of a record. Each sampled block counts with its weight. */
+/*
+ * The sums of a record, in the order of the kind's types (profile/kinds.c): age.c copies them. Each sampled block
+ * counts with its weight.
+ */
 struct dp_heap_lifetime {
     int64_t n_freed; /* freed blocks whose time of allocation is known */
-    int64_t us;      /* the sum of their lifetimes, in microseconds: a sum of nanoseconds would overflow */
-    int64_t n_temporary, temporary_bytes;
+    int64_t n_temporary;
+    int64_t us; /* the sum of the lifetimes of those freed, in microseconds: a sum of nanoseconds would overflow */
+    int64_t temporary_bytes;
     int64_t n_moved, moved_bytes;
     int64_t n_outgrown, outgrown_bytes;
 };
