@@ -2,7 +2,8 @@
 // victim_tables.c - allocates and frees until it is killed, and books each event twice in a shared page, before and
 // after: victim_tables PAGE THREADS MODE. MODE: "plain"; "fork": a child does the same, its parent goes on; "exec": the
 // program executes itself once before it begins; "grow": frees nothing and writes to all blocks; "raw": a child made by
-// a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit; "user": it becomes another user before it begins.
+// a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit; "user": it becomes
+// another user before it begins.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
