@@ -272,7 +272,7 @@ static void ends(int32_t tid)
         return;
     dp_cpu_thread_disarm(slot);
     const struct dp_stack none = {0};
-    if (dp_cpu_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero()) {
+    if (dp_cpu_is_on() && dp_record_wait_ready()) {
         int64_t clock_ns = dp_cpu_own_clock_ns(), ns = dp_cpu_thread_credit(slot, clock_ns);
         if (ns)
             dp_cpu_add_synthetic(dp_cpu_rest_of(slot), dp_labels_now(&none), ns, tid, clock_ns);

@@ -61,6 +61,12 @@ static inline bool dp_record_fork_copy_zero(void)
 /* Yields until the zero is copied. False: it took too long; the event is lost, and counted as lost. */
 bool dp_record_fork_wait(void) __attribute__((cold));
 
+/* Whether rows may be added, for what happens once, such as a thread's end. Waits as above; not for signal handlers. */
+static inline bool dp_record_wait_ready(void)
+{
+    return dp_record_is_ready() && (dp_record_fork_copy_zero() || dp_record_fork_wait());
+}
+
 /*
  * The zero of a record, for readers: 0 in a process that was not forked, and for a record that is newer than the fork.
  */

@@ -198,7 +198,7 @@ static void close_account(int32_t tid)
     if (!slot)
         return;
     const struct dp_stack none = {0};
-    if (dp_wall_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero() && dp_wall_thread_claim(slot)) {
+    if (dp_wall_is_on() && dp_record_wait_ready() && dp_wall_thread_claim(slot)) {
         dp_wall_thread_at(slot)->labels = dp_labels_now(&none);
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, false);
         dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
