@@ -124,10 +124,10 @@ class InRoot:
         shutil.rmtree(cls.root)
         shutil.rmtree(cls.tables)
 
-    def start(self, *command):
+    def start(self, *command, before=()):
         script = 'mount -t proc proc "$1/proc" && mount --bind "$2" "$1/dev/shm" && shift 2 && exec "$@"'
-        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.root, self.tables, sys.executable, '-c', IN_ROOT, self.root,
-                                 *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={})
+        return subprocess.Popen(['unshare', '--mount', *before, 'sh', '-c', script, 'sh', self.root, self.tables, sys.executable, '-c', IN_ROOT,
+                                 self.root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={})
 
     def out(self, *command, said=''):
         process = self.start(*command)
@@ -270,10 +270,8 @@ class Image(Slim):
         cls.image = cls.root + '/unpacked/rootfs'
 
     def start(self, *command):
-        script = 'mount --bind "$1$2" "$3$2" && mount -o remount,bind,ro "$3$2" && mount -t proc proc "$3/proc" && shift 3 && exec "$@"'
-        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.image, self.top, self.root, sys.executable, '-c',
-                                 IN_ROOT, self.root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env={})
+        image = ['sh', '-c', 'mount --bind "$1$2" "$3$2" && mount -o remount,bind,ro "$3$2" && shift 3 && exec "$@"', 'sh']
+        return super().start(*command, before=[*image, self.image, self.top, self.root])
 
     def test_it_has_deltaprof_and_nothing_else(self):
         self.assertEqual(os.listdir(self.image), ['deltaprof'])
