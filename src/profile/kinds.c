@@ -229,6 +229,16 @@ bool dp_kind_has_type(unsigned kind, const char *type)
     return find_type(kind, type) != NULL;
 }
 
+bool dp_kind_type_is_on_demand(const char *name)
+{
+    bool is = false;
+    for (unsigned kind = 0; kind < DP_KINDS && !is; kind++) {
+        const struct dp_kind_type *type = find_type(kind, name);
+        is = type && type - dp_kind_table[kind].types >= dp_kind_table[kind].n_values;
+    }
+    return is;
+}
+
 unsigned dp_kind_by_type(const char *type)
 {
     unsigned found = DP_KINDS;

@@ -98,6 +98,9 @@ bool dp_kind_has_levels(unsigned kind);
 /* Whether the kind has a sample type of that name. */
 bool dp_kind_has_type(unsigned kind, const char *type);
 
+/* Whether a kind's profiles have a sample type of that name on demand only, as by types=waste or age=on. */
+bool dp_kind_type_is_on_demand(const char *name);
+
 /* The kind with deltas that has a sample type of that name, the one of lowest rank; DP_KINDS: none. */
 unsigned dp_kind_by_type(const char *type);
 

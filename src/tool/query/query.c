@@ -401,16 +401,16 @@ static bool has_type(const struct dp_decode *d, const char *type)
 }
 
 /*
- * Heap profiles of one directory may have different types (types=waste, age=on). If the answer is about one that not
- * all have, the others are left out; if none has it, all stay, for the message that says so.
+ * Profiles of one directory may have different types (types=waste, age=on). For a type that only some of them have,
+ * drops the paths of the others. If none has it, all paths stay, for the message that says so.
  */
 static int keep_with_type(struct dp_query *v, const char *type)
 {
     struct dp_query_source source = {.is_quiet = true};
     size_t n = 0, n_with = 0;
-    bool is_extra =
-        type && dp_kind_by_type(type) == DP_KIND_HEAP && strncmp(type, "alloc_", 6) && strncmp(type, "inuse_", 6);
-    bool *has = is_extra && dp_query_may_sift(&v->paths) ? calloc(v->paths.n, sizeof *has) : NULL;
+    bool *has = type && dp_kind_type_is_on_demand(type) && dp_query_may_sift(&v->paths)
+                    ? calloc(v->paths.n, sizeof *has)
+                    : NULL;
     if (!has)
         return 0;
     for (size_t i = 0; i < v->paths.n; i++) {
