@@ -11,8 +11,8 @@
  *     ON    the agent looks --off--> writes the last profiles, stops the profiler, ends itself --> OFF
  *
  * A command is carried out in a helper thread (host/agent/helper.h): it reads text, opens files, and creates threads,
- * which no hook may do. Processes whose ids are the same modulo the number of words share a word; a command for one of
- * them costs the others a helper thread, too.
+ * which no hook may do. Two processes share a word if their ids have the same remainder after division by the number of
+ * words. Then a command for one of them starts a helper thread in the other, too.
  *
  * The answer goes into the command's slot. A process that cannot write it there has carried out the command all the
  * same.

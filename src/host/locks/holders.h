@@ -55,10 +55,10 @@ size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, 
                        size_t n);
 
 /*
- * For a wait for the readers of a rwlock: these are not known. Finds the suspects: the other threads whose waits would
- * make this one a deadlock if they were readers of that lock. A suspect waits for a lock that the waiting thread holds,
- * or for a thread that does, or for a lock whose readers are not known either. Returns their number, and stores the
- * waits of at most n.
+ * Finds the suspects of a wait for the readers of a rwlock, who are not known. A suspect is another thread that waits:
+ * if it is a reader of that lock, the wait is a deadlock. It waits for a lock that the waiting thread holds, for a
+ * thread that waits for such a lock, or for a rwlock whose readers are not known. Returns the number of suspects, and
+ * stores the waits of at most n.
  */
 size_t dp_waits_suspects(const struct dp_waits *, const struct dp_waiting *for_readers,
                          const struct dp_waiting **suspects, size_t n);

@@ -12,7 +12,7 @@ int dp_objects_init(size_t budget_bytes);
 
 /*
  * Reads the build-id and the unwind table of the object at [start, end) from its headers in memory (objects_elf.c).
- * Nothing outside its readable segments is read, whatever the headers claim. False: no valid headers were found.
+ * The headers may be wrong: reads only addresses in the object's readable segments. False: no valid headers were found.
  */
 bool dp_object_read(struct dp_object *object);
 

@@ -9,8 +9,8 @@
  *    lack such a block, because an access by the distance does not enter it.
  *
  * The loader puts blocks at a fixed distance on the thread's stack, and all others on the heap. So the distance is
- * fixed if the variable of the calling thread lies on that thread's stack. This does not hold for the first thread,
- * whose blocks are never on its stack, so another thread has to decide: usually one of the profiler.
+ * fixed if the variable of the calling thread lies on that thread's stack. The blocks of the first thread are never on
+ * its stack. So it cannot tell; another thread, usually one of the profiler, has to.
  */
 #include "host/report/published_trace.h"
 

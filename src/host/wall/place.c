@@ -36,7 +36,7 @@ enum file { CALL, QUEUE, FILES };
 static const char *const names[FILES] = {"syscall", "schedstat"};
 
 static struct {
-    uint32_t serial; /* of the thread whose files they are; 0: none is open */
+    uint32_t serial; /* number of the thread that the open files describe; 0: no file is open */
     int fds[FILES];  /* -1: not open */
 } kept[DP_WALL_THREADS] DP_LARGE;
 static uint32_t n_kept;

@@ -3,12 +3,13 @@
 #pragma once
 
 /*
- * For the words that a verb reads as PATH, after its options: puts the name of a temporary directory in the place of
- * each that is the pid of a profiled process, with its profiles; and delivers the killed processes whose files lie in a
- * directory among the words. Returns 0, or an exit status after one line on stderr.
+ * Prepares the words that a verb reads as PATH, after its options. A word can be the pid of a profiled process: writes
+ * the process's profiles to a temporary directory, and replaces the word by the directory's name. A word can be a
+ * directory: writes the last profiles of killed processes to it, if their files are there. Returns 0, or an exit status
+ * after one line on stderr.
  */
 int dp_cli_live_begin(const char *verb, char **words, int n);
-/* Delivers the killed processes whose files lie in a directory among the arguments. */
+/* Writes the last profiles of killed processes to those of the arguments that are the directories of their files. */
 void dp_cli_live_deliver(int argc, char **argv);
 /* Deletes the temporary directories. */
 void dp_cli_live_end(void);
