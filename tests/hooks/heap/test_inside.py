@@ -85,11 +85,15 @@ def rust_server(*options):
 
 
 def divided(out, process):
-    """A profile of now that divides the resident memory: a tick leaves that out if the mappings change meanwhile. None: not yet."""
+    """A profile of now that divides the resident memory: a tick leaves that out if it cannot. An OSError: not yet."""
     process.send_signal(signal.SIGUSR2)
     time.sleep(0.2)
-    found = [p for p in map(reader.load, reader.files(out, 'heap', '*', process.pid)) if not is_of_peak(p)]
-    return next((p for p in found if any(c.startswith('#InuseRounding=') for c in p.comments)), None)
+    files = reader.files(out, 'heap', '*', process.pid)
+    found = [p for p in map(reader.load, files[-3:]) if not is_of_peak(p)]
+    whole = [p for p in found if any(c.startswith('#InuseRounding=') for c in p.comments)]
+    if not whole:
+        raise OSError(f'{process.poll()}, {files[-3:]}: {[p.comments for p in found][-1:]}')
+    return whole[-1]
 
 
 def in_use_beside_jemalloc(program, rate):
