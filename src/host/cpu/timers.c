@@ -69,7 +69,8 @@ dp_cpu_slot dp_cpu_thread_find(int32_t tid)
     return dp_tids_find(&tids, tid);
 }
 
-dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
+/* 0: there is no room near its place, or another thread enters it. */
+static dp_cpu_slot enter_id(int32_t tid, int64_t credited_ns)
 {
     dp_cpu_slot slot = dp_tids_claim(&tids, tid);
     if (!slot)
@@ -85,6 +86,14 @@ dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
     if (!dp_tids_publish(&tids, slot, tid))
         return 0;
     dp_add_relaxed(&dp_cpu_state.n_threads, 1);
+    return slot;
+}
+
+dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
+{
+    dp_cpu_slot slot = 0;
+    for (unsigned i = 0; !slot && i < DP_TIDS_TRIES && !dp_cpu_thread_find(tid); i++)
+        slot = enter_id(tid, credited_ns);
     return slot;
 }
 
@@ -301,8 +310,8 @@ void dp_cpu_thread_begins(void)
         dp_cpu_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
         slot = 0;
     }
-    if (!slot)
-        slot = dp_cpu_thread_add(tid, 0);
+    if (!slot && !(slot = dp_cpu_thread_add(tid, 0)))
+        slot = dp_cpu_thread_find(tid); /* a scan has added it meanwhile */
     if (slot)
         dp_cpu_thread_time(slot);
     dp_thread_end_watch(&end_of_thread);

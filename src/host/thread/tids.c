@@ -2,9 +2,16 @@
 /*
  * host/thread/tids.c - the table of thread ids: each id can stand in one of the 64 places that it leads to.
  *
- * Two threads may enter the same id at once: each claims a free place, then looks at all places before it; if the id
- * stands there too, it frees its own. Both stores come before both looks in the total order [TWICE], so one of them is
- * seen. [SLOT]: the store of an id releases what its owner wrote beside it.
+ * A free place is 0. The thread that enters an id claims a place with -id, fills its own data for that place, and then
+ * publishes the id: from then on find returns the place.
+ *
+ * Two threads may enter the same id at once, in different places: a place that was in use when one of them passed it
+ * may be free for the other. So before a thread publishes, it looks at all places of the id, and withdraws its claim if
+ * the id, or the claim of another thread, stands in one. Both claims come before both looks in the total order [TWICE],
+ * so at least one of the two threads sees the other's claim. Both may, and then the id is not entered: whoever needs it
+ * in the table tries again.
+ *
+ * [SLOT]: the store of an id releases what its owner wrote beside it; the claim of a place acquires it.
  */
 #include "host/thread/tids.h"
 
@@ -20,7 +27,7 @@ static uint32_t place_of(int32_t tid, uint32_t i)
 uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid)
 {
     for (uint32_t i = 0; i < PLACES; i++)
-        if (dp_load_total(&tids->at[place_of(tid, i)]) == tid) /* [TWICE] */
+        if (dp_load_acquire(&tids->at[place_of(tid, i)]) == tid) /* [SLOT] */
             return place_of(tid, i) + 1;
     return 0;
 }
@@ -30,22 +37,28 @@ uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid)
     for (uint32_t i = 0; i < PLACES; i++) {
         uint32_t place = place_of(tid, i);
         int32_t is_free = 0;
-        /* A negative id claims the place without being found; its owner alone fills it. */
-        if (!dp_load_relaxed(&tids->at[place]) && dp_cas_relaxed(&tids->at[place], &is_free, -1))
+        if (!dp_load_relaxed(&tids->at[place]) && dp_cas_total(&tids->at[place], &is_free, -tid)) /* [TWICE], [SLOT] */
             return place + 1;
     }
     return 0;
 }
 
+/* Whether a thread has the id, or claims it, in a place other than this one. */
+static bool is_elsewhere(struct dp_tids *tids, uint32_t place, int32_t tid)
+{
+    for (uint32_t i = 0; i < PLACES; i++) {
+        int32_t other = place_of(tid, i) == place ? 0 : dp_load_total(&tids->at[place_of(tid, i)]); /* [TWICE] */
+        if (other == tid || other == -tid)
+            return true;
+    }
+    return false;
+}
+
 bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid)
 {
-    dp_swap_total(&tids->at[slot - 1], tid); /* [TWICE], [SLOT] */
-    for (uint32_t i = 0; i < PLACES && place_of(tid, i) != slot - 1; i++)
-        if (dp_load_total(&tids->at[place_of(tid, i)]) == tid) { /* [TWICE] */
-            dp_store_release(&tids->at[slot - 1], 0);
-            return false;
-        }
-    return true;
+    bool is_alone = !is_elsewhere(tids, slot - 1, tid);
+    dp_store_release(&tids->at[slot - 1], is_alone ? tid : 0); /* [SLOT] */
+    return is_alone;
 }
 
 bool dp_tids_remove(struct dp_tids *tids, uint32_t slot)

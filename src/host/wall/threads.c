@@ -78,14 +78,9 @@ dp_wall_slot dp_wall_thread_find(int32_t tid)
     return dp_tids_find(&tids, tid);
 }
 
-dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
+/* 0: another thread enters it. */
+static dp_wall_slot enter_id(dp_wall_slot slot, int32_t tid, const struct dp_wall_clocks *now)
 {
-    dp_wall_slot slot = dp_load_relaxed(&threads) ? dp_tids_claim(&tids, tid) : 0;
-    if (!slot) {
-        dp_stats_add(DP_STAT_WALL_UNLISTED, 1);
-        return 0;
-    }
-    dp_store_relaxed(&is_used, true);
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     dp_store_relaxed(&t->run_ns, now->clock_ns);
     dp_store_relaxed(&t->ran, 0);
@@ -104,6 +99,21 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
     t->wait.begin_ns = 0;
     t->seen = t->next_look = t->n_still = 0;
     return dp_tids_publish(&tids, slot, tid) ? slot : 0;
+}
+
+dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
+{
+    dp_wall_slot slot = 0;
+    for (unsigned i = 0; !slot && i < DP_TIDS_TRIES && !dp_wall_thread_find(tid); i++) {
+        slot = dp_load_relaxed(&threads) ? dp_tids_claim(&tids, tid) : 0;
+        if (!slot) {
+            dp_stats_add(DP_STAT_WALL_UNLISTED, 1);
+            return 0;
+        }
+        dp_store_relaxed(&is_used, true);
+        slot = enter_id(slot, tid, now);
+    }
+    return slot;
 }
 
 void dp_wall_thread_remove(dp_wall_slot slot)
