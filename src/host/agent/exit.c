@@ -25,6 +25,7 @@
 #include "host/agent/agent.h"
 #include "host/agent/summary.h"
 #include "host/agent/tick.h"
+#include "host/thread/thread.h"
 
 #include <deltaprof/thread.h>
 #include <errno.h>
@@ -188,7 +189,7 @@ static bool is_first(void)
     return dp_cas_acquire(&process_exit.first, &first, self) || first == self;
 }
 
-void dp_agent_exit_before_handlers(void)
+static void deliver_before_handlers(void)
 {
     if (dp_load_relaxed(&process_exit.armed) && dp_process_is_noted() && !dp_agent_is_self())
         is_first(); /* notes a main thread that returned */
@@ -209,28 +210,44 @@ void dp_agent_exit_before_handlers(void)
     errno = saved;
 }
 
-void dp_agent_exit_deliver(bool ordinary)
+void dp_agent_exit_before_handlers(void)
+{
+    bool reported = dp_thread_report_begin();
+    deliver_before_handlers();
+    dp_thread_report_end(reported);
+}
+
+/* Returns a signal that came meanwhile and is to be sent again; 0: none. */
+static int deliver_once(bool ordinary)
 {
     if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() ||
         (dp_agent_is_self() && !dp_load_relaxed(&process_exit.crashed)))
-        return;
-    int saved = errno;
-    int32_t self = (int32_t)syscall(SYS_gettid);
+        return 0;
     uint32_t state = NOT_YET;
     int64_t deadline_ns = dp_load_relaxed(&process_exit.late) ? dp_clock_ns() : dp_agent_exit_deadline();
+    int32_t self = (int32_t)syscall(SYS_gettid);
     if (dp_cas_acquire(&process_exit.state, &state, UNDER_WAY)) {
         dp_store_relaxed(&process_exit.by, self);
         if (dp_load_relaxed(&process_exit.timeout_ns))
             deliver(ordinary, deadline_ns);
         dp_store_release(&process_exit.state, OVER);
         dp_futex_wake(&process_exit.state);
-        int sig = dp_load_relaxed(&process_exit.later);
-        if (sig)
-            syscall(SYS_tgkill, getpid(), self, sig);
-    } else if (dp_load_relaxed(&process_exit.by) != self) {
+        return dp_load_relaxed(&process_exit.later);
+    }
+    if (dp_load_relaxed(&process_exit.by) != self)
         while (dp_load_acquire(&process_exit.state) == UNDER_WAY && dp_clock_ns() < deadline_ns)
             dp_futex_wait(&process_exit.state, UNDER_WAY, deadline_ns);
-    }
+    return 0;
+}
+
+void dp_agent_exit_deliver(bool ordinary)
+{
+    int saved = errno;
+    bool reported = dp_thread_report_begin();
+    int sig = deliver_once(ordinary);
+    dp_thread_report_end(reported);
+    if (sig)
+        syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), sig);
     errno = saved;
 }
 
@@ -249,8 +266,10 @@ bool dp_agent_exit_put_off(int sig)
  */
 void dp_agent_exit_begins(void)
 {
+    bool reported = dp_thread_report_begin();
     if (!is_first() || dp_load_acquire(&process_exit.state) == UNDER_WAY)
         dp_agent_exit_deliver(true);
+    dp_thread_report_end(reported);
 }
 
 void dp_agent_exit_deliver_crash(void)

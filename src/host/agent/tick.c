@@ -38,6 +38,7 @@
 #include "host/agent/summary.h"
 #include "host/symbols/symbols_lock.h"
 #include "host/symbols/symbol.h"
+#include "host/thread/thread.h"
 #include "host/unwind/unwind.h"
 
 #include <errno.h>
@@ -385,14 +386,22 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
     return err;
 }
 
+static int do_tick_hidden(unsigned flags, int64_t deadline_ns)
+{
+    bool reported = dp_thread_report_begin(); /* the caller may be a thread of the program */
+    int err = do_tick(flags, deadline_ns);
+    dp_thread_report_end(reported);
+    return err;
+}
+
 int dp_agent_tick(int64_t deadline_ns)
 {
-    return do_tick(0, deadline_ns);
+    return do_tick_hidden(0, deadline_ns);
 }
 
 int dp_agent_tick_known(int64_t deadline_ns)
 {
-    return do_tick(TRY_KNOWN, deadline_ns);
+    return do_tick_hidden(TRY_KNOWN, deadline_ns);
 }
 
 struct last {

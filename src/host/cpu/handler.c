@@ -187,6 +187,8 @@ static void sample(dp_cpu_slot slot, uint32_t serial, int overrun, const ucontex
     if (dp_load_relaxed(&thread->no_stack)) {
         recorded = record_synthetic(slot, dp_load_relaxed(&thread->no_stack), n);
         dp_store_relaxed(&thread->no_stack, 0);
+    } else if (dp_thread_self()->reports) {
+        recorded = record_synthetic(slot, DP_FRAME_BETWEEN, n);
     } else {
         recorded = record_walked(slot, serial, context, n);
     }

@@ -29,7 +29,8 @@ struct __attribute__((may_alias)) dp_thread {
     uint8_t armed;                        /* a distance was drawn */
     uint8_t state;
     uint8_t own;          /* 1 + number of the shard that only this thread writes; 0: none */
-    uint8_t ours;         /* a thread of the profiler: always guarded */
+    uint8_t ours : 1;     /* a thread of the profiler: always guarded */
+    uint8_t reports : 1;  /* it writes profiles: see dp_thread_report_begin */
     uint32_t number;      /* spreads threads over the shared shards */
     uint32_t spare[3];    /* records that lost their race (table.c) */
     uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
@@ -61,6 +62,24 @@ _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one
 static inline struct dp_thread *dp_thread_self(void)
 {
     return (struct dp_thread *)&deltaprof_thread;
+}
+
+/*
+ * Around the work of a report in a thread of the program: a sample of CPU time that comes there has no stack, which
+ * would show the library's functions. begin returns what end needs.
+ */
+static inline bool dp_thread_report_begin(void)
+{
+    bool before = dp_thread_self()->reports;
+    dp_thread_self()->reports = 1;
+    dp_fence_signal();
+    return before;
+}
+
+static inline void dp_thread_report_end(bool before)
+{
+    dp_fence_signal();
+    dp_thread_self()->reports = before;
 }
 
 static inline bool dp_thread_guarded(const struct dp_thread *thread)
