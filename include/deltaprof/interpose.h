@@ -288,7 +288,10 @@ DELTAPROF_API void deltaprof_thread_cancelled(void);
 DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
-/* To be called before unshare and setns, which need a single-threaded process: ends the library's threads. */
+/*
+ * To be called before unshare and setns, which need a single-threaded process, and before libc's functions that change
+ * the ids of all threads, because libc's signal may not reach one: ends the library's threads.
+ */
 DELTAPROF_API void deltaprof_stop_agent(void);
 
 /*

@@ -213,7 +213,8 @@ int dlclose(void *handle)
 /*
  * These belong to each thread separately: namespaces, the root directory, capabilities. The library's threads end
  * before the call, because some of these calls need a process with one thread; the calling thread then creates them
- * again, so that they inherit its present state.
+ * again, so that they inherit its present state. The same for user and group ids, whose change may not reach a thread
+ * (symbols.h): no thread of the library has an id that the program gave up.
  */
 #define PAUSING(name, pause, parameters, arguments) \
     DP_HOOK int name parameters                     \
@@ -229,7 +230,7 @@ PAUSING(setns, deltaprof_stop_agent, (int fd, int type), (fd, type))
 PAUSING(chroot, deltaprof_before_restrict, (const char *path), (path))
 PAUSING(capset, deltaprof_before_restrict, (void *header, const void *data), (header, data))
 #define PAUSING_USER(name, type, parameters, arguments, version) \
-    PAUSING(name, deltaprof_before_restrict, parameters, arguments)
+    PAUSING(name, deltaprof_stop_agent, parameters, arguments)
 DP_SYMBOLS_USER(PAUSING_USER)
 
 /* Whether the option of prctl takes rights from the calling thread alone. */

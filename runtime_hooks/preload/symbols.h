@@ -103,12 +103,9 @@
     F(capset, int, (void *header, const void *data), (header, data), "")
 
 /*
- * Functions that change the ids of all threads. glibc and musl signal each thread for that. musl repeats a signal that
- * the kernel does not queue (RLIMIT_SIGPENDING) for ever; a program with one thread needs none.
+ * Functions that change the ids of all threads. libc signals each thread for that. A signal that the kernel does not
+ * queue (RLIMIT_SIGPENDING) is repeated for ever by musl; glibc goes on, and the thread keeps its ids.
  */
-#ifdef __GLIBC__
-#define DP_SYMBOLS_USER(F)
-#else
 #define DP_SYMBOLS_USER(F)                                                                        \
     F(setuid, int, (uid_t user), (user), "")                                                      \
     F(setgid, int, (gid_t group), (group), "")                                                    \
@@ -119,7 +116,13 @@
     F(setresuid, int, (uid_t user, uid_t effective, uid_t saved), (user, effective, saved), "")   \
     F(setresgid, int, (gid_t group, gid_t effective, gid_t saved), (group, effective, saved), "") \
     F(setgroups, int, (size_t n, const gid_t *groups), (n, groups), "")                           \
-    F(initgroups, int, (const char *user, gid_t group), (user, group), "")
+    DP_SYMBOLS_INITGROUPS(F)
+/* Not where the linker wraps symbols: the hook would draw the databases of users into every static program, and libc's
+ * initgroups calls the wrapped setgroups. */
+#ifdef DP_WRAP
+#define DP_SYMBOLS_INITGROUPS(F)
+#else
+#define DP_SYMBOLS_INITGROUPS(F) F(initgroups, int, (const char *user, gid_t group), (user, group), "")
 #endif
 
 /* Functions that create and cancel threads. */

@@ -14,7 +14,6 @@
  *    process must be older than AGE_NS or have allocated AGE_BYTES: short programs need no thread.
  *
  * Peaks: the thread also ticks when clearly more is in use than at the highest tick (peaks.h).
- *
  * Alarms: with `stuck` set, the thread also wakes when a wait may have lasted that long (host/locks/alarm.h). It then
  * runs without files to write, too.
  *
@@ -73,8 +72,9 @@ static struct {
     bool owns;                /* has a table of descriptors of its own */
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
-    _Atomic bool wanted, forbidden, others;
+    _Atomic bool wanted, forbidden, others, is_late;
     bool (*_Atomic commands)(void); /* carries out commands; NULL: none can come */
+    _Atomic uint32_t n_holds;       /* while not 0, none is created */
     _Atomic bool shares;            /* shares the host's descriptor table */
     _Atomic int32_t tid, maker;     /* thread ids: of the agent, and of its creator */
     _Atomic int32_t ended;          /* of the last agent that ended itself */
@@ -259,7 +259,7 @@ static void write_profiles(void)
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
 }
 
-/* On a command. False: another thread starts or ends this one now; the command has been carried out. */
+/* On a command, or late. False: another thread starts or ends this one now; the command has been carried out. */
 static bool end_itself(void)
 {
     if (!dp_lock_try(&agent.life))
@@ -301,7 +301,7 @@ static void *run(void *unused)
             return unused;
         }
         is_off = run_commands() || (is_off && !dp_load_relaxed(&agent.wanted));
-        if (is_off && end_itself())
+        if ((is_off || dp_load_relaxed(&agent.is_late)) && end_itself())
             return unused;
         look_for_alarms();
         if (agent.cpu_ns == INT64_MAX || dp_clock_ns() >= agent.cpu_ns)
@@ -340,7 +340,7 @@ int dp_agent_start(void)
         return 0;
     int err = 0;
     uint32_t none = NONE;
-    bool makes = dp_cas_relaxed(&agent.state, &none, STARTING);
+    bool makes = !dp_agent_is_held() && dp_cas_relaxed(&agent.state, &none, STARTING);
     if (makes && dp_process_is_filtered()) {
         dp_store_relaxed(&agent.forbidden, true);
         dp_store_relaxed(&agent.state, NONE);
@@ -348,6 +348,7 @@ int dp_agent_start(void)
     }
     if (makes) {
         dp_store_relaxed(&agent.quit, GO_ON);
+        dp_store_relaxed(&agent.is_late, false);
         err = dp_agent_spawn(&agent.thread, STACK_BYTES, run, NULL);
         dp_store_relaxed(&agent.maker, (int32_t)syscall(SYS_gettid));
         if (err)
@@ -435,6 +436,33 @@ bool dp_agent_quiesce(int64_t deadline_ns)
     return gone;
 }
 
+/* The lock orders this with a start: either that sees the hold, or the caller sees the agent, and can end it. */
+void dp_agent_hold(int64_t deadline_ns)
+{
+    dp_add_relaxed(&agent.n_holds, 1);
+    if (dp_lock_lock_until(&agent.life, deadline_ns))
+        dp_lock_unlock(&agent.life);
+}
+
+bool dp_agent_release(void)
+{
+    uint32_t n = dp_load_relaxed(&agent.n_holds); /* 0: the profiler was turned on after the hold */
+    while (n && !dp_cas_relaxed(&agent.n_holds, &n, n - 1))
+        ;
+    return n <= 1;
+}
+
+bool dp_agent_is_held(void)
+{
+    return dp_load_relaxed(&agent.n_holds) != 0;
+}
+
+void dp_agent_end_late(void)
+{
+    dp_store_relaxed(&agent.is_late, true);
+    wake();
+}
+
 void dp_agent_before_thread_exit(int64_t deadline_ns)
 {
     dp_store_relaxed(&agent.shares, true);
@@ -460,6 +488,7 @@ DP_IN_CHILD void dp_agent_fork_child(void)
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
     dp_store_relaxed(&agent.ended, 0);
+    dp_store_relaxed(&agent.n_holds, 0);
     dp_agent_peaks_fork_child();
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);

@@ -61,6 +61,16 @@ bool dp_agent_is_self(void);
 bool dp_agent_quiesce(int64_t deadline_ns);
 
 /*
+ * From hold to release no agent is created; both may nest, in several threads. hold waits for one that is being created
+ * now, until deadline_ns. release returns whether no other thread holds it.
+ */
+void dp_agent_hold(int64_t deadline_ns);
+bool dp_agent_release(void);
+bool dp_agent_is_held(void);
+/* A thread that quiesce found late ends as soon as it can, and may be created again then. */
+void dp_agent_end_late(void);
+
+/*
  * To be called before the main thread calls pthread_exit: then the last other thread ends the process. May wait a
  * moment.
  */

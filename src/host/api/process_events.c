@@ -148,7 +148,11 @@ bool deltaprof_has_threads(void)
     return dp_agent_is_running() || dp_http_listen_is_running();
 }
 
-void deltaprof_stop_agent(void)
+/*
+ * Ends the library's threads; no other thread creates them until deltaprof_resume. Unless by_any, only if the calling
+ * thread is the main thread or their creator.
+ */
+static void stop_threads(bool by_any)
 {
     if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
         dp_agent_helper_wait(dp_clock_ns() + HELPER_NS);
@@ -157,31 +161,37 @@ void deltaprof_stop_agent(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_agent_exit_deadline();
-    bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
-    if (agent && !dp_agent_quiesce(deadline_ns))
-        dp_log(
-            DP_LOG_ERROR,
-            "the background thread is stuck while it writes a profile, and cannot be stopped; the program continues");
-    if (agent || listen)
-        dp_store_relaxed(&dp_core.paused, true);
+    int32_t self = (int32_t)syscall(SYS_gettid);
+    dp_agent_hold(deadline_ns);
+    if (by_any || self == dp_process_pid() || self == dp_agent_maker()) {
+        bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
+        if (agent && !dp_agent_quiesce(deadline_ns)) {
+            dp_agent_end_late();
+            dp_log(DP_LOG_ERROR, "the background thread is stuck while it writes a profile, and ends after that; the "
+                                 "program continues");
+        }
+        if (agent || listen)
+            dp_store_relaxed(&dp_core.paused, true);
+    }
     deltaprof_guard_exit(kept);
     errno = saved;
 }
 
+void deltaprof_stop_agent(void)
+{
+    stop_threads(true);
+}
+
 void deltaprof_before_restrict(void)
 {
-    if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
-        dp_agent_helper_wait(dp_clock_ns() + HELPER_NS);
-    if (dp_core_is_disabled())
-        return;
-    int32_t self = (int32_t)syscall(SYS_gettid);
-    if (self == dp_process_pid() || self == dp_agent_maker())
-        deltaprof_stop_agent();
+    stop_threads(false);
 }
 
 void deltaprof_resume(void)
 {
-    if (dp_load_relaxed(&dp_core.paused) && !dp_core_is_disabled() && dp_swap_acq_rel(&dp_core.paused, false))
+    if (dp_core_is_disabled() || dp_agent_is_self() || !dp_agent_release())
+        return;
+    if (dp_load_relaxed(&dp_core.paused) && dp_swap_acq_rel(&dp_core.paused, false))
         make_threads();
 }
 

@@ -153,7 +153,7 @@ def that_rights_that_the_program_gives_up_are_given_up_by_every_thread():
     """Steps that this kernel refuses are left out; the first one needs no right, so it always runs."""
     refused = []
     for how in ('no_new_privs', 'no_new_privs-call', 'capset', 'capset-call', 'bounding', 'securebits', 'ambient', 'chroot',
-                'chroot-call', 'groups-call', 'uid-call', 'ids', 'stages'):
+                'chroot-call', 'groups-call', 'uid-call', 'ids', 'ids-unqueued', 'ids-unqueued-thread', 'stages'):
         place = [new_directory()] if how.startswith(('chroot', 'stages')) else []
         r = run([victim('rights'), how, *place], 'heap_rate=1,interval=100ms,log=none')
         if r.status == 77:
@@ -161,6 +161,13 @@ def that_rights_that_the_program_gives_up_are_given_up_by_every_thread():
         else:
             assert r.status == 5, (how, r.status, r.stdout, r.stderr)
     assert not refused or os.geteuid() != 0 or not refused[0].startswith('no_new'), refused
+
+
+def that_no_thread_is_created_while_the_ids_change():
+    """A thread that begins between the end of the library's thread and the change of the ids would keep the old ones."""
+    for how in ('ids-unqueued', 'ids-unqueued-thread'):
+        r = run([victim('rights'), how], 'heap_rate=1,interval=100ms,log=none', behind=[os.path.join(HOOKS, 'libbehind_ids.so')])
+        assert r.status in (5, 77), (how, r.status, r.stdout, r.stderr)
 
 
 def that_landlock_binds_the_thread_that_writes():

@@ -8,12 +8,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -96,9 +98,45 @@ static int landlock(void)
     return (int)syscall(RESTRICT_SELF, ruleset, 0);
 }
 
+/* libc's functions, which change all threads: each of them. */
+static int change_ids(void)
+{
+    const gid_t group = 65534;
+    return initgroups("nobody", group) | setgroups(1, &group) | setegid(group) | setegid(0) | setregid(-1, 0) |
+           setresgid(-1, 0, -1) | setgid(group) | seteuid(group) | seteuid(0) | setreuid(-1, 0) | setresuid(-1, 0, -1) |
+           setuid(group);
+}
+
+/* From here on the kernel queues no signal of this user, so libc's signals reach no thread. */
+static int refuse_signals(void)
+{
+    const struct rlimit none = {0, 0};
+    return setrlimit(RLIMIT_SIGPENDING, &none);
+}
+
+static void *change_ids_in_thread(void *result)
+{
+    *(int *)result = change_ids();
+    return NULL;
+}
+
+/* In a thread that is not the main one, which then leaves: the main thread keeps its ids, as no signal reaches it. */
+static int change_ids_elsewhere(void)
+{
+    pthread_t thread;
+    int result = -1;
+    if (pthread_create(&thread, NULL, change_ids_in_thread, &result) || pthread_join(thread, NULL))
+        return -1;
+    return result || change_ids();
+}
+
 static int give_up(const char *how)
 {
     gid_t groups[] = {65534};
+    if (strcmp(how, "ids-unqueued") == 0)
+        return refuse_signals() || change_ids();
+    if (strcmp(how, "ids-unqueued-thread") == 0)
+        return refuse_signals() || change_ids_elsewhere();
     if (strcmp(how, "capset") == 0)
         return drop_capabilities(1);
     if (strcmp(how, "capset-call") == 0)
