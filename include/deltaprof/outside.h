@@ -56,6 +56,11 @@ struct deltaprof_outside {
     int (*keep)(int fd, unsigned kind, uint32_t seq);
     int (*kept)(int fd, unsigned kind);
     uint32_t (*highest)(void);
+    /*
+     * Makes what `written` told the valid state, whether those files stay or not: from here on the files of the process
+     * are written to another directory. After adopt; with fd and errors as for keep.
+     */
+    int (*settle)(int fd);
 };
 
 DELTAPROF_API const struct deltaprof_outside *deltaprof_outside(void);

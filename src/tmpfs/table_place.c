@@ -4,6 +4,7 @@
  */
 #include "tmpfs/table_place.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <elf.h>
@@ -18,6 +19,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+enum { WANTED_S = 3600 };
 
 static int refuse(int fd, int err)
 {
@@ -124,8 +127,11 @@ int dp_tables_place_lock(int dir)
 int dp_tables_place_set_files(int lock, const char *out)
 {
     size_t n = strlen(out);
+    char before[PATH_MAX];
     if (n >= PATH_MAX)
         return -ENAMETOOLONG;
+    if (pread(lock, before, sizeof before, 0) == (ssize_t)n && !memcmp(before, out, n))
+        return futimens(lock, NULL) ? -errno : 0; /* never without its text, should this process be killed now */
     if (ftruncate(lock, 0))
         return -errno;
     ssize_t written = n ? pwrite(lock, out, n, 0) : 0;
@@ -143,14 +149,16 @@ void dp_tables_place_files(int dir, char out[PATH_MAX])
         close(fd);
 }
 
-/* Whether another program has the lock; *has_text: whether the file is not empty. */
-static bool look_at_lock(const char *directory, bool *has_text)
+/* Whether another program has the lock; *is_recent: whether the file has a text, and was touched within the last hour.
+ */
+static bool look_at_lock(const char *directory, bool *is_recent)
 {
     char path[PATH_MAX];
     struct stat st;
     dp_text_format(path, sizeof path, "%s/" DP_TABLES_SERVE_FILE, directory);
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    *has_text = fd >= 0 && !syscall(SYS_fstat, (int)fd, &st) && st.st_size;
+    *is_recent = fd >= 0 && !syscall(SYS_fstat, (int)fd, &st) && st.st_size &&
+                 dp_clock_wall_ns() / 1000000000 - (int64_t)st.st_mtim.tv_sec < WANTED_S;
     if (fd < 0)
         return false;
     bool is_locked = syscall(SYS_flock, (int)fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
@@ -160,12 +168,12 @@ static bool look_at_lock(const char *directory, bool *has_text)
 
 bool dp_tables_place_is_served(const char *directory)
 {
-    bool has_text;
-    return look_at_lock(directory, &has_text);
+    bool is_recent;
+    return look_at_lock(directory, &is_recent);
 }
 
 bool dp_tables_place_wants_table(const char *directory)
 {
-    bool has_text;
-    return look_at_lock(directory, &has_text) || has_text;
+    bool is_recent;
+    return look_at_lock(directory, &is_recent) || is_recent;
 }

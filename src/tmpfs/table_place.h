@@ -35,12 +35,16 @@ size_t dp_tables_build_id(const void *notes, size_t n_bytes, uint8_t build_id[32
  * descriptor, which is to stay open, or a negative errno (-EAGAIN: another program has the lock). is_served: whether a
  * program has the lock; plain system calls, any thread.
  * The text of that file, if any, is the directory in which the program writes files of processes that write none. It
- * remains if the program is killed: last files are still to be written there.
+ * remains when the program ends, or is killed: last files are still to be written there.
  */
 int dp_tables_place_lock(int dir);
 bool dp_tables_place_is_served(const char *directory);
 int dp_tables_place_set_files(int lock, const char *out); /* "": none. 0 or a negative errno */
 void dp_tables_place_files(int dir, char out[PATH_MAX]);
 
-/* Whether a process that ends is to leave its table, as either says. Plain system calls, any thread. */
+/*
+ * Whether a process that ends is to leave its table: a program has the lock, or the file has a text and was touched
+ * within the last hour. After that nobody seems to come back, and the tmpfs must not fill. Plain system calls, any
+ * thread.
+ */
 bool dp_tables_place_wants_table(const char *directory);

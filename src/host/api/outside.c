@@ -149,8 +149,26 @@ static uint32_t highest(void)
     return most;
 }
 
+static int settle_kind(int fd, unsigned kind)
+{
+    const struct dp_tables_file *header = dp_shared_file_header();
+    unsigned current = dp_load_relaxed(&header->current[kind]), next = current == 1;
+    if (kinds[kind].column == (int)next)
+        return dp_consumer_baseline_choose(fd, kind, next);
+    return header->columns[next][kind].seq ? dp_consumer_baseline_discard(fd, kind, next) : 0;
+}
+
+static int settle(int fd)
+{
+    int err = lock_columns(fd);
+    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
+        err = settle_kind(fd, kind);
+    return err;
+}
+
 const struct deltaprof_outside *deltaprof_outside(void)
 {
-    static const struct deltaprof_outside functions = {2, adopt, write_profile, store_state, choose_state, highest};
+    static const struct deltaprof_outside functions = {3,       adopt, write_profile, store_state, choose_state,
+                                                       highest, settle};
     return &functions;
 }

@@ -114,3 +114,10 @@ int dp_consumer_baseline_choose(int fd, unsigned kind, unsigned which)
     dp_store_relaxed(current, which + 1);
     return write_range(fd, current, sizeof *current);
 }
+
+int dp_consumer_baseline_discard(int fd, unsigned kind, unsigned which)
+{
+    uint32_t *seq = &dp_shared_file_header()->columns[which][kind].seq;
+    *seq = 0;
+    return write_range(fd, seq, sizeof *seq);
+}

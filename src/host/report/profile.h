@@ -94,5 +94,7 @@ void dp_consumer_baseline_adopt(struct dp_consumer *, unsigned column);
  */
 int dp_consumer_baseline_store(const struct dp_consumer *, int fd, unsigned column, uint32_t seq);
 int dp_consumer_baseline_choose(int fd, unsigned kind, unsigned column);
+/* The column is none: no file has its number, and none will be taken for it. */
+int dp_consumer_baseline_discard(int fd, unsigned kind, unsigned column);
 /* Makes the present state the baseline: earlier events are in no profile. Drops a pending profile. 0 or -errno. */
 int dp_consumer_skip(struct dp_consumer *);

@@ -212,6 +212,24 @@ const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *lis
     return NULL;
 }
 
+/* The files of processes whose tables lie here were written elsewhere until now. */
+static int settle_files(const char *directory, char *why)
+{
+    struct dp_recover_list list;
+    int err = dp_recover_list(directory, &list, why);
+    for (size_t i = 0; !err && i < list.n; i++) {
+        const struct dp_recover_table *t = &list.at[i];
+        struct dp_recover *r = t->is_written_outside ? dp_recover_open(list.directory, t, why) : NULL;
+        if (r) /* else it is damaged, and will have no file */
+            err = dp_recover_settle(r);
+        if (err)
+            dp_text_format(why, DP_RECOVER_WHY, "%s/%s: %s", list.directory, t->name, strerror(-err));
+        dp_recover_close(r);
+    }
+    dp_recover_list_fini(&list);
+    return err;
+}
+
 int dp_recover_serve(const char *directory, const char *out, char *why)
 {
     const char *what = "lock";
@@ -222,9 +240,17 @@ int dp_recover_serve(const char *directory, const char *out, char *why)
         snprintf(path, sizeof path, "%s", directory);
     int dir = dp_tables_place_open(path, true, &what);
     int fd = dir < 0 ? dir : dp_tables_place_lock(dir);
-    int err = fd < 0 ? 0 : dp_tables_place_set_files(fd, out);
+    char before[PATH_MAX] = "";
+    if (fd >= 0)
+        dp_tables_place_files(dir, before);
     if (dir >= 0)
         close(dir);
+    int err = *before && strcmp(before, out) ? settle_files(path, why) : 0;
+    if (err) {
+        close(fd);
+        return err;
+    }
+    err = fd < 0 ? 0 : dp_tables_place_set_files(fd, out);
     if (err) {
         close(fd);
         fd = err;
@@ -255,6 +281,11 @@ bool dp_recover_was_served(const char *directory, char out[PATH_MAX])
     dp_tables_place_files(dir, out);
     close(dir);
     return *out;
+}
+
+void dp_recover_touch_files(int lock)
+{
+    futimens(lock, NULL);
 }
 
 void dp_recover_end_files(int lock)

@@ -82,6 +82,9 @@ static void obey(const struct deltaprof_outside *outside, const char *proc, stru
     case DP_RECOVER_KEPT:
         a->err = outside->kept(DP_RECOVER_FD_TABLE, q->kind);
         break;
+    case DP_RECOVER_SETTLE:
+        a->err = outside->settle(DP_RECOVER_FD_TABLE);
+        break;
     default:
         a->err = outside->adopt(DP_RECOVER_FD_TABLE, proc, is_written, files, a->why, sizeof a->why);
         if (!a->err)

@@ -207,6 +207,13 @@ int dp_recover_kept(struct dp_recover *r, unsigned kind)
     return ask(r, &q, NULL, NULL, &a);
 }
 
+int dp_recover_settle(struct dp_recover *r)
+{
+    const struct dp_recover_question q = {DP_RECOVER_SETTLE, 0, 0, 0};
+    struct dp_recover_answer a;
+    return ask(r, &q, NULL, NULL, &a);
+}
+
 uint32_t dp_recover_highest(const struct dp_recover *r)
 {
     return r->highest;

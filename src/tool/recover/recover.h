@@ -83,6 +83,8 @@ void dp_recover_close(struct dp_recover *); /* takes NULL */
 int dp_recover_keep(struct dp_recover *, unsigned kind, uint32_t seq);
 int dp_recover_kept(struct dp_recover *, unsigned kind);
 uint32_t dp_recover_highest(const struct dp_recover *);
+/* The next files go to another directory: how far the present ones go is settled now, while they can be seen. */
+int dp_recover_settle(struct dp_recover *);
 
 /*
  * Writes what all kinds have since the last files of the process as its next ones, in table->out. flags: ENDED, KILLED,
@@ -116,13 +118,16 @@ int dp_recover_delete(const char *directory, const struct dp_recover_table *tabl
 /*
  * Takes the lock of the one program that serves a directory: while it lives, processes that end leave their tables to
  * it, and others deliver none. out: the directory, an absolute path, in which it writes files of the processes that
- * write none themselves; "": it writes none. If it is killed, processes go on to leave their tables, whose last files
- * then belong there. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
+ * write none themselves; "": it writes none. When it ends, or is killed, processes go on to leave their tables for an
+ * hour (dp_recover_touch_files), and their last files belong there. An earlier program may have written them to another
+ * directory. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
  */
 int dp_recover_serve(const char *directory, const char *out, char *why);
-/* With that descriptor: all files were written, and no other program is to write any. */
+/* With that descriptor: the hour begins now. */
+void dp_recover_touch_files(int lock);
+/* With that descriptor: no program is to write any files. */
 void dp_recover_end_files(int lock);
-/* Whether such a program was killed: where its files are. */
+/* Whether such a program has ended and its files go on: where they are. */
 bool dp_recover_was_served(const char *directory, char out[PATH_MAX]);
 /* Deletes the file of that lock, and the directory if nothing else is in it. */
 void dp_recover_end_serving(const char *directory);

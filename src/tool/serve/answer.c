@@ -149,6 +149,14 @@ static void begin_delta(struct deltaprof_http_reply *r)
         refuse(r, 503, "too many cursors, or no memory for another one");
         return;
     }
+    if (q->acknowledges && !q->from_now && dp_serve_cursor_is_earlier(c, q->after)) {
+        if (is_new)
+            dp_serve_cursors_remove(&f->cursors, c);
+        refuse(r, 409,
+               "after: an earlier deltaprof serve sent that reply, and its cursors ended with it; ask without it "
+               "for all since each process began, or with from=now");
+        return;
+    }
     if (is_new)
         c->pending.from_ns = begin_ns(q->pid);
     if (is_new && !q->from_now)
@@ -161,11 +169,16 @@ static void begin_delta(struct deltaprof_http_reply *r)
         dp_serve_deltas_clear(&c->pending);
         dp_serve_cursor_clear_sent(c);
         c->pending.from_ns = wall_ns();
+        err = collect(q->kind); /* a profile of nothing still has its types, and what is in use */
     } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
         refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
         return;
     } else if (!q->acknowledges) {
         dp_serve_cursor_clear_sent(c);
+    }
+    if (err) {
+        refuse(r, 503, "no memory for the profiles");
+        return;
     }
     strcpy(r->cursor, q->cursor);
     dp_serve_cursor_detach(c, &r->taken, wall_ns());

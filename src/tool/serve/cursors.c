@@ -64,6 +64,7 @@ struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const
         c->kind = kind;
         c->pid = pid;
         c->is_window = is_window;
+        c->first = c->seq = (uint64_t)dp_clock_wall_ns() / 1000;
         all->at.at[all->at.n++] = c;
     }
     c->used_ns = now_ns;
@@ -112,9 +113,15 @@ void dp_serve_cursor_clear_sent(struct dp_serve_cursor *c)
     c->is_sent = false;
 }
 
+bool dp_serve_cursor_is_earlier(const struct dp_serve_cursor *c, uint64_t after)
+{
+    return after && after <= c->first;
+}
+
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *c, uint64_t after)
 {
-    if (c->seq && after + 1 == c->seq && c->is_sent) {
+    after = after ? after : c->first;
+    if (c->seq != c->first && after + 1 == c->seq && c->is_sent) {
         if (dp_serve_cursor_put_back(c, &c->sent))
             return false;
         c->is_sent = false;

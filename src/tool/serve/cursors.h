@@ -22,6 +22,7 @@ struct dp_serve_cursor {
     unsigned kind;
     pid_t pid;      /* 0: all */
     bool is_window; /* for one reply with ?seconds=; get does not find it by name */
+    uint64_t first; /* the number before that of its first reply; above all numbers of an earlier server */
     uint64_t seq;   /* of the last reply */
     bool is_sent;   /* reply seq is not acknowledged yet */
     int64_t used_ns;
@@ -42,9 +43,11 @@ struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *, const ch
 int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *);
 /* Adds a delta to one cursor. The same, with struct dp_serve_cursor as ctx. */
 int dp_serve_cursor_add(void *cursor, struct dp_serve_delta *);
+/* Whether reply number `after` is of an earlier cursor of this name, which ended unused, or with its server. */
+bool dp_serve_cursor_is_earlier(const struct dp_serve_cursor *, uint64_t after);
 /*
- * The client has received replies up to number `after`: the last reply, or only the one before. In the second case the
- * deltas of the last reply are pending again. False: `after` is another number, or no memory.
+ * The client has received replies up to number `after`, 0: none: the last reply, or only the one before. In the second
+ * case the deltas of the last reply are pending again. False: `after` is another number, or no memory.
  */
 bool dp_serve_cursor_acknowledge(struct dp_serve_cursor *, uint64_t after);
 /* No reply waits for an acknowledgement any more. */

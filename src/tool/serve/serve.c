@@ -35,6 +35,7 @@
 #define ENDED_AT_ONCE   8 /* then requests are answered */
 #define LOOK_MS         500
 #define LIMIT_NS        INT64_C(600000000000)
+#define TOUCH_NS        INT64_C(60000000000)
 #define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
 
 static struct dp_serve_pushers pushers;
@@ -48,6 +49,8 @@ struct looker {
     pid_t program;
     int n_alone;
     int64_t limited_ns; /* when old files were deleted */
+    int64_t touched_ns; /* when the lock's file was */
+    int lock;
 };
 
 static bool is_over(struct looker *l)
@@ -87,6 +90,16 @@ static void limit_files(struct looker *l)
     dp_recover_files_limit(limit.out, limit.keep);
 }
 
+/* If this process is killed, those that end within the hour from now on leave their tables. */
+static void touch_lock(struct looker *l)
+{
+    int64_t now_ns = dp_clock_coarse_ns();
+    if (now_ns - l->touched_ns < TOUCH_NS)
+        return;
+    l->touched_ns = now_ns;
+    dp_recover_touch_files(l->lock);
+}
+
 static void *look_for_changes(void *looker)
 {
     struct looker *l = looker;
@@ -104,6 +117,7 @@ static void *look_for_changes(void *looker)
         pthread_mutex_unlock(&dp_serve_family.lock);
         write_files(false);
         limit_files(l);
+        touch_lock(l);
         if (!stops)
             dp_serve_pushers_start(&pushers);
     }
@@ -111,14 +125,20 @@ static void *look_for_changes(void *looker)
     return NULL;
 }
 
+/* The signals that end this program. Blocked before it says where it listens: it may be told to end right after. */
+static void block_ends(sigset_t *ends)
+{
+    sigemptyset(ends);
+    sigaddset(ends, SIGINT);
+    sigaddset(ends, SIGTERM);
+    sigaddset(ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, ends, NULL);
+}
+
 static int open_looker(struct looker *l)
 {
     sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ends, NULL);
+    block_ends(&ends);
     l->signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     l->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -129,9 +149,9 @@ static int open_looker(struct looker *l)
     return 0;
 }
 
-static int serve(const struct dp_serve_options *options, const struct dp_http_server_ops *ops, int socket)
+static int serve(const struct dp_serve_options *options, const struct dp_http_server_ops *ops, int socket, int lock)
 {
-    struct looker looker = {.program = options->program};
+    struct looker looker = {.program = options->program, .lock = lock};
     pthread_t thread;
     int err = open_looker(&looker);
     if (!err)
@@ -270,9 +290,11 @@ int dp_serve_run(const struct dp_serve_options *options)
     }
     int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
     err = err < 0 ? err : 0;
+    sigset_t ends;
+    block_ends(&ends);
     int socket = err ? -1 : open_socket(options, address);
     if (socket >= 0) {
-        err = serve(options, ops, socket);
+        err = serve(options, ops, socket, lock);
         if (err)
             dp_query_print_error("serve", "%s: %s", options->listen, strerror(-err));
         close(socket);
@@ -280,8 +302,10 @@ int dp_serve_run(const struct dp_serve_options *options)
     }
     if (socket >= 0)
         finish_files();
-    if (socket >= 0 || !goes_on)
+    if (options->program || (socket < 0 && !goes_on))
         dp_recover_end_files(lock);
+    else
+        dp_recover_touch_files(lock);
     if (options->program)
         dp_recover_end_serving(f->workers.path);
     dp_serve_cursors_fini(&f->cursors);

@@ -143,17 +143,33 @@ def that_a_reply_that_was_lost_comes_again():
     with Serving() as s:
         first = s.start(50, 'wait')
         assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
-        assert s.headers['X-Deltaprof-Seq'] == '1'
+        n = int(s.headers['X-Deltaprof-Seq'])
         second = s.start(60, 'wait')
         again = s.profile('delta_heap?after=0')  # reply 1 did not arrive
         assert made(again) == {str(first.pid): 50, str(second.pid): 60}, made(again)
-        assert made(s.profile('delta_heap?after=1')) == {}
-        assert made(s.profile('delta_heap?after=1')) == {}  # the empty reply 2 did not arrive either
+        assert s.headers['X-Deltaprof-Seq'] == str(n)
+        assert made(s.profile(f'delta_heap?after={n}')) == {}
+        assert made(s.profile(f'delta_heap?after={n}')) == {}  # the empty second reply did not arrive either
         third = s.start(70, 'wait')
-        assert made(s.profile('delta_heap?after=1')) == {str(third.pid): 70}
-        assert s.headers['X-Deltaprof-Seq'] == '2'
+        assert made(s.profile(f'delta_heap?after={n}')) == {str(third.pid): 70}
+        assert s.headers['X-Deltaprof-Seq'] == str(n + 1)
         assert s.get('delta_heap?after=0', 409).startswith(b'after:')
-        assert s.get('delta_heap?after=7', 409).startswith(b'after:')
+        assert s.get(f'delta_heap?after={n + 7}', 409).startswith(b'after:')
+
+
+def that_a_cursor_of_an_earlier_server_is_refused():
+    """Also where the new server has sent a reply to that name, which the client did not get."""
+    with Serving() as s:
+        first = s.start(50, 'wait')
+        s.profile('delta_heap?after=0')
+        n = s.headers['X-Deltaprof-Seq']
+        s.kill_server()
+        s.start_server()
+        assert b'earlier deltaprof serve' in s.get(f'delta_heap?after={n}', 409)
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        assert b'earlier deltaprof serve' in s.get(f'delta_heap?after={n}', 409)
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        assert made(s.profile(f'delta_heap?after={n}&from=now')) == {}
 
 
 def that_windows_and_bad_requests_are_answered():
@@ -267,6 +283,44 @@ def that_a_server_that_is_killed_loses_and_doubles_nothing():
         s.start(50, 'end').wait()
         done = subprocess.run([DELTAPROF, 'recover', s.tables], check=True, capture_output=True, text=True)
         assert s.in_files() == expected + 50, (s.in_files(), expected, done, os.listdir(s.tables))
+        s.start_server()
+
+
+def that_a_server_with_another_directory_writes_nothing_twice():
+    """After a server that was killed at any call, also between the name of a file and the note that it has it."""
+    with Serving() as s:
+        s.stop()
+        outs, serve = [s.out, new_directory()], [DELTAPROF, 'serve', '--listen', '127.0.0.1:20000-29999', '--interval', '10ms', s.tables, '-o']
+        for at in range(1, 24):
+            p = s.start(20, 'wait')
+            env = dict(os.environ, LD_PRELOAD=os.path.join(BUILD, 'tests/hooks/libkilled.so'), KILLED_AT=str(at))
+            assert subprocess.run([*serve, outs[at % 2]], env=env, capture_output=True, timeout=60).returncode == -signal.SIGKILL
+            s.start_server('-o', outs[(at + 1) % 2])
+            p.kill()
+            p.wait()
+            assert s.stop() == 0 and s.errors == '', s.errors
+            written = [f'{out}/{name}' for out in outs for name in os.listdir(out) if f'.{p.pid}.' in name and name.endswith('.heap.pb.gz')]
+            assert sum(n for path in written for n in made(reader.load(path)).values()) == 20, (at, written)
+        s.start_server()
+
+
+def that_a_process_that_ends_between_two_servers_has_its_files():
+    """For an hour: then nobody seems to come back, and its table does not stay."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out)
+        running = s.start(30, 'wait')
+        s.stop()
+        running.kill()
+        running.wait()
+        s.start(70, 'end').wait()
+        s.start_server('-o', s.out)
+        wait_until(lambda: s.in_files() == 100)
+        s.stop()
+        mark = os.path.join(s.tables, 'serve')
+        os.utime(mark, (0, os.stat(mark).st_mtime - 4000))
+        s.start(5, 'end').wait()
+        assert os.listdir(s.tables) == ['serve'], os.listdir(s.tables)
         s.start_server()
 
 
