@@ -112,6 +112,17 @@ static bool names_own_malloc(const char *name)
  */
 enum { INSTALLS_HOOKS = 1, IS_KNOWN = 2 };
 
+/* Names that tell what is inside, besides these. Abseil has a section of the name of PartitionAlloc's. */
+enum { HAS_ABSEIL = 4, HAS_PARTITION_ALLOC = 8, HAS_V8 = 16 };
+
+static unsigned runtime_by_name(const char *name)
+{
+    return strstr(name, "partition_alloc")                ? HAS_PARTITION_ALLOC
+           : strstr(name, "base_internal13LowLevelAlloc") ? HAS_ABSEIL
+           : !strncmp(name, "_ZN2v87Isolate", 14)         ? HAS_V8
+                                                          : 0;
+}
+
 static unsigned hooks_by_name(const char *name)
 {
     static const char *const names[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook"};
@@ -125,7 +136,7 @@ static unsigned hooks_by_name(const char *name)
 }
 
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                         struct dp_binary *elf, unsigned *hooks)
+                         struct dp_binary *elf, unsigned *known)
 {
     const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
     size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
@@ -146,18 +157,18 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         } else if (!*elf->own_malloc && names_own_malloc(name)) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
         } else if (defined && hooks_by_name(name)) {
-            *hooks |= hooks_by_name(name);
+            *known |= hooks_by_name(name);
         } else if (!strcmp(name, "PyMem_SetAllocator") && defined) {
             elf->is_python = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
             elf->runtime = DP_BINARY_RUNTIME_JAVA;
-        } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
-            elf->runtime = DP_BINARY_RUNTIME_V8;
+        } else {
+            *known |= runtime_by_name(name);
         }
     }
 }
 
-/* Go, Chromium's allocator and tcmalloc have sections with special names, which strip keeps. The last two share one. */
+/* Go, Chromium's allocator and tcmalloc have sections with special names, which strip keeps. */
 static void read_section_name(const char *name, struct dp_binary *elf)
 {
     if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
@@ -214,11 +225,15 @@ static void read_image(const struct image *image, struct dp_binary *elf)
     const Elf64_Shdr *names = shdr && ehdr->e_shstrndx < n_shdr ? &shdr[ehdr->e_shstrndx] : NULL;
     for (size_t i = 0; names && i < n_shdr; i++)
         read_section_name(string(image, names->sh_offset, names->sh_size, shdr[i].sh_name), elf);
-    unsigned hooks = 0;
+    unsigned known = 0;
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if ((shdr[i].sh_type == SHT_DYNSYM || shdr[i].sh_type == SHT_SYMTAB) && shdr[i].sh_link < n_shdr)
-            read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf, &hooks);
-    elf->own_hooked = hooks == (INSTALLS_HOOKS | IS_KNOWN);
+            read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf, &known);
+    elf->own_hooked = (known & (INSTALLS_HOOKS | IS_KNOWN)) == (INSTALLS_HOOKS | IS_KNOWN);
+    if (elf->runtime == DP_BINARY_RUNTIME_PARTITION_ALLOC && (known & HAS_ABSEIL) && !(known & HAS_PARTITION_ALLOC))
+        elf->runtime = DP_BINARY_RUNTIME_NONE;
+    if (!elf->runtime && (known & HAS_V8))
+        elf->runtime = DP_BINARY_RUNTIME_V8;
     for (size_t i = 0; phdr && i < n_phdr && (!*elf->own_malloc || !strcmp(elf->own_malloc, "malloc")); i++)
         if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_X))
             read_messages(image, &phdr[i], elf);

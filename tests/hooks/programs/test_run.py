@@ -298,6 +298,16 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertIn(said, done.stderr)
             self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
 
+    def test_abseil_is_not_taken_for_chromiums_allocator(self):
+        abseil = '__attribute__((section("malloc_hook"))) int _ZN4absl13base_internal13LowLevelAlloc5AllocEm(void) { return 0; }\n'
+        start = 'int main(void) { return _ZN4absl13base_internal13LowLevelAlloc5AllocEm(); }'
+        done = self.run_it('run', '-o', 'out=none', self.compile('abseil', abseil + start))
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        done = self.run_it('run', '-o', 'out=none', self.compile('node', abseil + 'int _ZN2v87Isolate3NewEv(void) { return 0; }\n' + start))
+        self.assertIn('--heap-prof', done.stderr)
+        done = self.run_it('run', '-o', 'out=none', self.compile('debug', abseil + 'int _ZN15partition_alloc5AllocEm(void) { return 0; }\n' + start))
+        self.assertIn('use_partition_alloc_as_malloc', done.stderr)
+
     def test_a_program_that_a_wrapper_becomes_is_named_by_the_library(self):
         program = self.compile('wrapped', '__attribute__((section("malloc_hook"))) int hook(void) { return 0; }\nint main(void) { return hook(); }')
         script = self.script('wrapper', f'#!/bin/sh\nLIBDIR={self.dir}\n/bin/true\nexec $LIBDIR/wrapped "$@"\n')
