@@ -44,13 +44,14 @@ extern void *__libc_stack_end __attribute__((weak));
 enum { PAGE = DP_PAGE_LEAST, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
 
 /*
- * CONTROL_BYTES: the part of the control block that is searched. ABOVE_MAX: the most that glibc's control block and
- * static TLS may take above its start.
+ * CONTROL_BYTES: the part of the control block that is searched. ALIGNMENT: of the control block, and of the stack's
+ * top; with musl thread-local variables may leave it at 8. ABOVE_MAX: the most that glibc's control block and static
+ * TLS may take above its start.
  */
 #ifdef __GLIBC__
-enum { CONTROL_BYTES = 1760, BOUNDS_BYTES = 32 };
+enum { CONTROL_BYTES = 1760, BOUNDS_BYTES = 32, ALIGNMENT = 16 };
 #else
-enum { CONTROL_BYTES = 200, BOUNDS_BYTES = 40 };
+enum { CONTROL_BYTES = 200, BOUNDS_BYTES = 40, ALIGNMENT = 8 };
 #endif
 enum { ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
 
@@ -133,7 +134,7 @@ static bool are_bounds(uintptr_t at, uintptr_t self)
 {
     uintptr_t map = dp_reach_read(at), map_bytes = dp_reach_read(at + 8), top = dp_reach_read(at + 16),
               size = dp_reach_read(at + 24);
-    return top % 16 == 0 && size >= STACK_MIN && size < top && dp_reach_read(at + 32) < size &&
+    return top % ALIGNMENT == 0 && size >= STACK_MIN && size < top && dp_reach_read(at + 32) < size &&
            (map ? map <= top - size && top <= self && self - map < map_bytes : !map_bytes);
 }
 
@@ -156,7 +157,7 @@ static _Atomic uint32_t place;
 static uintptr_t bottom_of_thread(uintptr_t self)
 {
     uint32_t found = dp_load_relaxed(&place), n_found = 0;
-    if (self % 16 || !dp_reach_probe(self) || !dp_reach_probe(self + CONTROL_BYTES - 8))
+    if (self % ALIGNMENT || !dp_reach_probe(self) || !dp_reach_probe(self + CONTROL_BYTES - 8))
         return BOTTOM_UNKNOWN;
     if (found)
         return are_bounds(self + found, self) ? bottom_at(self + found) : BOTTOM_UNKNOWN;
