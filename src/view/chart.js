@@ -285,15 +285,16 @@ class Chart {
     }
 }
 
-/* Only a new size makes the browser allocate and clear. */
+/* Only a new size makes the browser allocate, clear and lay out. */
 function sizeCanvas(canvas, width, height, ratio) {
     const w = Math.round(width * ratio), h = Math.round(height * ratio);
     if (canvas.width !== w || canvas.height !== h) {
         canvas.width = w;
         canvas.height = h;
     }
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    for (const [name, px] of [['width', `${width}px`], ['height', `${height}px`]])
+        if (canvas.style[name] !== px)
+            canvas.style[name] = px;
 }
 
 /* A round number not above a value: 1, 2 or 5 times a power of ten, of bytes a power of two. */

@@ -3,7 +3,7 @@
  * heat.js - the heat map of events, as CPU samples: seconds go across, the milliseconds within a second go down. So what happens
  * once a second, or in bursts of 20 ms, is seen. A block that is dragged over is the range of time of all other views.
  */
-const HEAT_KIND = 'events', HEAT_ROWS = 50, HEAT_ROW_PX = 4, HEAT_LEAST_PX = 4;
+const HEAT_KIND = 'events', HEAT_ROWS = 50, HEAT_ROW_PX = 4, HEAT_LEAST_PX = 4, HEAT_SHADES = 100;
 
 class Heat {
     /* onRange(from, to): in ms. onHover(null or {ms, value}, event). */
@@ -13,6 +13,8 @@ class Heat {
         this.onHover = onHover;
         this.drag = null;
         this.ticks = null;
+        this.image = this.sheet = /** @type {any} */ (null); /* pixels, and a canvas of their size */
+        this.counted = /** @type {any[]} */ ([]); /* of what `cells` are the sums */
         this.from = -Infinity;
         this.to = Infinity;
         this.dark = false;
@@ -40,9 +42,13 @@ class Heat {
         const nSeconds = Math.ceil((ticks[ticks.length - 1].end - this.begin) / 1000), nMost = Math.floor(this.width / HEAT_LEAST_PX);
         this.secondsEach = Math.ceil(nSeconds / nMost);
         this.nColumns = Math.ceil(nSeconds / this.secondsEach);
-        this.cells = new Float64Array(this.nColumns * HEAT_ROWS);
-        ticks.forEach((tick, i) => { this.cells[this.cellAt((tick.start + tick.end) / 2)] += values[i]; });
-        this.most = this.cells.reduce((most, value) => Math.max(most, value), 0);
+        const drawn = [values, this.nColumns, this.secondsEach, this.begin];
+        if (drawn.some((part, i) => part !== this.counted[i])) {
+            this.counted = drawn;
+            this.cells = new Float64Array(this.nColumns * HEAT_ROWS);
+            ticks.forEach((tick, i) => { this.cells[this.cellAt((tick.start + tick.end) / 2)] += values[i]; });
+            this.most = this.cells.reduce((most, value) => Math.max(most, value), 0);
+        }
         this.draw();
     }
 
@@ -108,11 +114,22 @@ class Heat {
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
         context.clearRect(0, 0, this.width, height);
         const [first, last] = this.drag ? this.drag.slice().sort((a, b) => a - b) : [this.cellAt(this.from), this.cellAt(this.to - this.cellMs / 2)];
-        for (let cell = 0; cell < this.cells.length; cell++) {
-            const isChosen = cell >= first && cell <= last, share = this.cells[cell] / this.most;
-            context.fillStyle = this.cells[cell] ? `hsla(${45 - 45 * share},95%,${this.dark ? 30 + 25 * share : 75 - 30 * share}%,${isChosen ? 1 : 0.3})` :
-                isChosen ? (this.dark ? '#2b2b33' : '#ececf1') : 'transparent';
-            context.fillRect(Math.floor(cell / HEAT_ROWS) * this.columnPx, cell % HEAT_ROWS * HEAT_ROW_PX, Math.ceil(this.columnPx), HEAT_ROW_PX);
+        this.paint(first, last);
+        context.imageSmoothingEnabled = false;
+        context.drawImage(this.sheet, 0, 0, this.nColumns * this.columnPx, height);
+    }
+
+    /* A pixel for each cell; the browser makes them larger. */
+    paint(first, last) {
+        const {nColumns, cells, dark} = this;
+        if (!this.image || this.image.width !== nColumns)
+            [this.image, this.sheet] = [new ImageData(nColumns, HEAT_ROWS), Object.assign(document.createElement('canvas'), {width: nColumns, height: HEAT_ROWS})];
+        const pixels = new Uint32Array(this.image.data.buffer), chosen = pixelOf(dark ? '#2b2b33' : '#ececf1');
+        for (let cell = 0; cell < cells.length; cell++) {
+            const isChosen = cell >= first && cell <= last, share = Math.round(this.cells[cell] / this.most * HEAT_SHADES) / HEAT_SHADES;
+            const colour = cells[cell] ? pixelOf(`hsl(${45 - 45 * share},95%,${dark ? 30 + 25 * share : 75 - 30 * share}%)`) : isChosen ? chosen : 0;
+            pixels[cell % HEAT_ROWS * nColumns + Math.floor(cell / HEAT_ROWS)] = isChosen || !colour ? colour : (colour & 0xffffff | 0x4d << 24) >>> 0;
         }
+        this.sheet.getContext('2d').putImageData(this.image, 0, 0);
     }
 }

@@ -4,9 +4,10 @@
  * from its begin.
  *
  * Time goes across the chosen range. Of the events within a pixel the one that covers most of it is drawn, so a lane is an array of as many rows
- * as it is wide, made once for a range; what the mouse adds is drawn upon a copy.
+ * as it is wide, made once for a range. Lanes are pixels in memory, so ten events cost the browser as much as a hundred thousand; what the mouse
+ * adds is drawn upon a copy, which a drag begins with.
  */
-const LANE_PX = 15, LANES_SHOWN = 40, LANE_WORDS_PX = 150, LANE_AXIS_PX = 16;
+const LANE_PX = 15, THIN_TOP = 4, THIN_BOTTOM = 9, LANES_SHOWN = 40, LANE_WORDS_PX = 150, LANE_AXIS_PX = 16;
 const THREAD_LABEL = 'thread id', STATE_LABEL = 'state';
 /* In light and in dark: a label upon them is legible. */
 const STATE_COLOURS = {running: ['#6cc08b', '#2c7a47'], runnable: ['#e6c84a', '#7d6800'], lock: ['#f08a75', '#a8392a'], io: ['#b79ae0', '#6a4a99'], sleep: ['#c4c4cc', '#55555f'],
@@ -24,7 +25,8 @@ class Lanes {
         this.onHover = onHover;
         this.lanes = /** @type {any[]} */ ([]);
         this.events = /** @type {any} */ (null);
-        this.drag = null;
+        this.image = this.sheet = /** @type {any} */ (null); /* pixels, and a canvas of their size */
+        this.drag = this.kept = /** @type {any} */ (null);
         this.from = this.to = 0;
         this.dark = false;
         canvas.tabIndex = 0;
@@ -33,18 +35,19 @@ class Lanes {
             if (event.button || !this.lanes.length)
                 return;
             canvas.setPointerCapture(event.pointerId);
+            this.keep();
             this.drag = [this.place(event), this.place(event)];
         });
         on('pointermove', event => this.move(event));
         on('pointerup', event => this.up(event));
-        on('pointercancel', () => { this.drag = null; this.draw(); });
+        on('pointercancel', () => this.letGo());
         on('pointerleave', event => this.onHover(null, event));
         on('dblclick', () => this.onRange(-Infinity, Infinity));
         on('keydown', event => this.key(event));
     }
 
     /*
-     * lanes: [{name, isChosen}]; events: {n, lane, from, to, colour, isThin: by event}, in ms, of the lanes' numbers; -1 is in no lane. words: a text by event.
+     * lanes: [{name, isChosen}]; events: {n, lane, from, to: by event, in ms, of the lanes' numbers; -1 is in no lane; pixel(event): its colour, isThin(event)}.
      */
     show({lanes, events, from, to, dark}) {
         [this.lanes, this.events, this.from, this.to, this.dark] = [lanes.slice(0, LANES_SHOWN), events, from, to, dark];
@@ -55,8 +58,9 @@ class Lanes {
         this.words = Math.min(LANE_WORDS_PX, Math.floor(this.width / 4));
         this.height = this.lanes.length * LANE_PX + LANE_AXIS_PX;
         sizeCanvas(this.canvas, this.width, this.height, ratio);
+        this.drag = null;
         this.paint();
-        this.draw();
+        this.drawFocus();
     }
 
     /* Fills `rows`: by lane and pixel, the number of the event that is seen there; -1: none. */
@@ -77,28 +81,16 @@ class Lanes {
         }
         this.n = n;
         this.rows = rows;
-        this.image = document.createElement('canvas');
-        sizeCanvas(this.image, this.width, this.height, this.ratio);
-        const context = this.image.getContext('2d');
-        context.scale(this.ratio, this.ratio);
+        const context = this.canvas.getContext('2d');
+        context.setTransform(1, 0, 0, 1, 0, 0);
+        context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+        this.paintEvents(context);
         context.font = '11px system-ui, sans-serif';
         context.textBaseline = 'middle';
         this.lanes.forEach((lane, at) => {
-            const y = at * LANE_PX;
-            context.fillStyle = this.dark ? '#2b2b33' : '#ececf1';
-            context.fillRect(this.words, y, n, LANE_PX - 2);
-            for (let x = 0, end; x < n; x = end) {
-                const row = rows[at * n + x], colour = row < 0 ? '' : events.colour(row);
-                for (end = x + 1; end < n && (row < 0 ? rows[at * n + end] < 0 : rows[at * n + end] >= 0 && (rows[at * n + end] === row || (events.colour(rows[at * n + end]) === colour && events.isThin(rows[at * n + end]) === events.isThin(row))));)
-                    end++;
-                if (row >= 0) {
-                    context.fillStyle = colour;
-                    const isThin = events.isThin(row);
-                    context.fillRect(this.words + x, isThin ? y + 4 : y, end - x, isThin ? LANE_PX - 10 : LANE_PX - 2);
-                }
-            }
             context.fillStyle = lane.isChosen ? (this.dark ? '#6fc3ff' : '#0067a5') : this.dark ? '#ccc' : '#333';
-            context.fillText(fitted(context, lane.name, this.words - 8), 4, y + LANE_PX / 2);
+            context.fillText(fitted(context, lane.name, this.words - 8), 4, at * LANE_PX + LANE_PX / 2);
         });
         context.fillStyle = this.dark ? '#ccc' : '#333';
         const y = this.height - LANE_AXIS_PX / 2;
@@ -111,15 +103,60 @@ class Lanes {
         }
     }
 
-    draw() {
+    /* A line of pixels in the middle of each lane, another one at its edges, where a thin event leaves the ground. */
+    paintEvents(context) {
+        const {events, rows, n} = this, ground = pixelOf(this.dark ? '#2b2b33' : '#ececf1'), height = this.lanes.length * LANE_PX;
+        if (!height)
+            return;
+        if (!this.image || this.image.width !== n || this.image.height !== height)
+            [this.image, this.sheet] = [new ImageData(n, height), Object.assign(document.createElement('canvas'), {width: n, height})];
+        const pixels = new Uint32Array(this.image.data.buffer), middle = new Uint32Array(n), edge = new Uint32Array(n);
+        this.lanes.forEach((_, lane) => {
+            middle.fill(ground);
+            edge.fill(ground);
+            for (let x = 0, at = lane * n; x < n; x++, at++)
+                if (rows[at] >= 0) {
+                    middle[x] = events.pixel(rows[at]);
+                    if (!events.isThin(rows[at]))
+                        edge[x] = middle[x];
+                }
+            for (let y = 0; y < LANE_PX - 2; y++)
+                pixels.set(y >= THIN_TOP && y < THIN_BOTTOM ? middle : edge, (lane * LANE_PX + y) * n);
+        });
+        this.sheet.getContext('2d').putImageData(this.image, 0, 0);
+        context.imageSmoothingEnabled = false;
+        context.drawImage(this.sheet, this.words, 0);
+    }
+
+    /* A copy of what is drawn. */
+    keep() {
+        this.kept = this.kept || document.createElement('canvas');
+        sizeCanvas(this.kept, this.width, this.height, this.ratio);
+        const context = this.kept.getContext('2d');
+        context.clearRect(0, 0, this.kept.width, this.kept.height);
+        context.drawImage(this.canvas, 0, 0);
+    }
+
+    drawDrag() {
         const context = this.canvas.getContext('2d');
         context.setTransform(1, 0, 0, 1, 0, 0);
         context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-        context.drawImage(this.image, 0, 0);
+        context.drawImage(this.kept, 0, 0);
         context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         context.fillStyle = this.dark ? 'rgba(255,255,255,0.25)' : 'rgba(0,0,0,0.2)';
         if (this.drag && this.drag[0] !== this.drag[1])
             context.fillRect(Math.max(Math.min(...this.drag), this.words), 0, Math.abs(this.drag[1] - this.drag[0]), this.height);
+    }
+
+    letGo() {
+        if (this.drag) {
+            this.drag = null;
+            this.drawDrag();
+        }
+    }
+
+    drawFocus() {
+        const context = this.canvas.getContext('2d');
         if (document.activeElement === this.canvas && this.canvas.matches(':focus-visible')) {
             context.strokeStyle = this.dark ? '#ccc' : '#333';
             context.strokeRect(1, 1, this.width - 2, this.height - 2);
@@ -140,7 +177,7 @@ class Lanes {
         const x = this.place(event), lane = Math.floor((event.clientY - this.canvas.getBoundingClientRect().top) / LANE_PX);
         if (this.drag) {
             this.drag[1] = x;
-            this.draw();
+            this.drawDrag();
         }
         const isIn = lane >= 0 && lane < this.lanes.length, row = isIn && x >= this.words ? this.rows[lane * this.n + Math.min(Math.floor(x - this.words), this.n - 1)] : -1;
         this.onHover(isIn ? {ms: this.time(x), lane: this.lanes[lane], row} : null, event);
@@ -150,7 +187,7 @@ class Lanes {
         if (!this.drag)
             return;
         const [a, b] = [this.drag[0], this.place(event)].sort((p, q) => p - q), lane = this.lanes[Math.floor((event.clientY - this.canvas.getBoundingClientRect().top) / LANE_PX)];
-        this.drag = null;
+        this.letGo();
         if (b - a >= DRAG_PX)
             this.onRange(this.time(a), this.time(b));
         else if (lane)

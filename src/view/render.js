@@ -234,6 +234,8 @@ const isHidden = name => hiddenNow().includes(name);
 
 /* items: [{name, colour, choose, isOff}] */
 function fillLegend(id, items, words = '') {
+    if (isFilled(id, [words, ...items.map(({name, colour, title, isOff, choose}) => [name, colour, title, isOff, Boolean(choose)])], ''))
+        return;
     byId(id).replaceChildren(words, ...items.map(item => {
         const swatch = element('i');
         swatch.style.background = item.colour;

@@ -21,7 +21,8 @@ const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
                invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
-const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+const isDark = () => (state.theme ? state.theme === 'dark' : prefersDark.matches);
 let live = null;
 
 /* ---- state and its link ---- */
@@ -38,10 +39,19 @@ function stateToFragment() {
         parts.set('r', `${Math.round(state.from)},${Math.round(state.to)}`);
     if (state.a)
         parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)},${state.a.process}`);
-    const fragment = `#${parts}`;
-    if (fragment !== (location.hash || '#')) /* browsers allow two hundred changes in ten seconds */
-        history.replaceState(null, '', fragment);
+    const fragment = `#${parts}`, now = performance.now();
+    nQuick = now - changedAt < QUICK_MS ? nQuick + 1 : 0;
+    changedAt = now;
+    clearTimeout(linking);
+    const write = () => { if (fragment !== (location.hash || '#')) history.replaceState(null, '', fragment); };
+    if (nQuick < QUICK_MOST)
+        write();
+    else
+        linking = setTimeout(write, QUICK_MS);
 }
+/* A key that is held down changes the state at each frame, which is several ms of the browser's time, and browsers allow two hundred changes of the link in ten seconds: it follows. */
+const QUICK_MS = 150, QUICK_MOST = 10;
+let nQuick = 0, changedAt = -Infinity, linking = 0;
 const initial = {...state};
 
 function stateFromFragment() {

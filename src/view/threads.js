@@ -38,29 +38,37 @@ function typeOfTime(kind) {
     return Math.max(kind.types.map(t => t.unit).lastIndexOf('nanoseconds'), 0);
 }
 
-/* By row of the kind from `begin` on: when it began and ended, in ms, and its state. */
-function eventsOf(kind, begin, end, from) {
-    const columns = STATE_OF_TYPE.map(([type, name]) => ({name, at: kind.types.findIndex(t => t.type === type), isWait: type === 'delay'})).filter(c => c.at >= 0);
-    const states = folds.labelValues(STATE_LABEL), n = end - begin, starts = new Float64Array(n), ends = new Float64Array(n), state = new Array(n);
-    const idle = folds.labelValues(IDLE.key).map(value => IDLE.values.includes(value)), count = kind.types.findIndex(t => t.type === 'contentions');
-    for (let i = 0; i < n; i++) {
-        const row = begin + i, tick = kind.ticks[kind.tick.data[row]], column = columns.find(c => kind.values[c.at].data[row] !== 0);
-        ends[i] = tick.end;
-        state[i] = states[kind.labels.data[row]] || (column ? (column.isWait && idle[kind.labels.data[row]] ? 'sleep' : column.name) : '');
-        const waits = column && column.isWait ? kind.values[column.at].data[row] / 1e6 / Math.max(kind.values[count]?.data[row] || 1, 1) : 0;
-        starts[i] = Math.max(waits > tick.end - tick.start ? tick.end - waits : tick.start, from);
+/* By row of the kind: its lane, -1 for none; when it began and ended, in ms; its state. From the column of a type or from a label. */
+function eventsOf(kind) {
+    const key = `${model.version} ${state.process}`;
+    if (eventsOf.key === key)
+        return eventsOf.found;
+    const columns = STATE_OF_TYPE.map(([type, name]) => ({name, values: kind.values[kind.types.findIndex(t => t.type === type)]?.data, isWait: type === 'delay'})).filter(c => c.values);
+    const states = folds.labelValues(STATE_LABEL), n = kind.nRows, starts = new Float64Array(n), ends = new Float64Array(n), whats = new Array(n), {ofRow} = lanesOf(kind);
+    const idle = folds.labelValues(IDLE.key).map(value => IDLE.values.includes(value)), count = kind.values[kind.types.findIndex(t => t.type === 'contentions')]?.data, [first] = extent(kind);
+    for (let row = 0; row < n; row++) {
+        const tick = kind.ticks[kind.tick.data[row]], labels = kind.labels.data[row], column = columns.find(c => c.values[row] !== 0);
+        ends[row] = tick.end;
+        whats[row] = states[labels] || (column ? (column.isWait && idle[labels] ? 'sleep' : column.name) : '');
+        const waits = column && column.isWait ? column.values[row] / 1e6 / Math.max((count && count[row]) || 1, 1) : 0;
+        starts[row] = Math.max(waits > tick.end - tick.start ? tick.end - waits : tick.start, first);
     }
-    return {starts, ends, state};
+    eventsOf.key = key;
+    return (eventsOf.found = {starts, ends, states: whats, lane: ofRow.map((at, row) => (whats[row] ? at : -1))});
 }
+eventsOf.key = '';
+eventsOf.found = /** @type {any} */ (null);
 
-/* The node of a row, where its stack ends at the program's own code. */
-function ownFrame(kind, row) {
-    if (ownFrame.key !== model.nNodes)
-        [ownFrame.key, ownFrame.own] = [model.nNodes, folds.ownFolded()];
-    return model.frames.items[model.frame.data[ownFrame.own[kind.node.data[row]]]];
+/* Of a node, the one where its stack ends at the program's own code. */
+function ownNode(node) {
+    if (ownNode.key !== model.nNodes)
+        [ownNode.key, ownNode.own] = [model.nNodes, folds.ownFolded()];
+    return ownNode.own[node];
 }
-ownFrame.key = -1;
-ownFrame.own = /** @type {any} */ (null);
+ownNode.key = -1;
+ownNode.own = /** @type {any} */ (null);
+
+const ownFrame = (kind, row) => model.frames.items[model.frame.data[ownNode(kind.node.data[row])]];
 
 const lanesNow = /** @type {any} */ ({});
 
@@ -69,31 +77,36 @@ function drawLanes(kind) {
     byId('lanesBox').hidden = !isShown;
     if (!isShown)
         return;
-    const {lanes: all, ofRow} = lanesOf(kind), [first, last] = extent(kind), from = Math.max(state.from, first), to = Math.min(state.to, last);
-    const nEnd = lowerBound(kind.ticks, t => t.start > to), [begin, end] = kind.rowsOfTicks(lowerBound(kind.ticks, t => t.end > from), nEnd), dark = isDark();
-    const {starts, ends, state: states} = eventsOf(kind, begin, end, first), chosen = labelsNow().find(([key]) => key === THREAD_LABEL);
-    const lane = ofRow.subarray(begin, end).map((at, i) => (states[i] ? at : -1)), byState = state.lanes === 'state';
-    const largest = largestOf(kind, begin, states, starts, ends), rank = new Map(largest.map((frame, i) => [frame.name, i]));
-    const palette = Array.from({length: largest.length + 1}, (_, i) => layerColour(i, largest.length + 1)), ofState = new Map([...new Set(states)].map(name => [name, stateColour(name)]));
-    const colourOf = i => (byState || states[i] === 'sleep' ? ofState.get(states[i]) : palette[rank.get(ownFrame(kind, begin + i).name) ?? largest.length]);
-    const legend = byState ? [...Object.keys(STATE_COLOURS), ...statesNow().filter(name => !STATE_COLOURS[name])].filter(name => states.includes(name)).map(name => ({name, colour: stateColour(name)})) :
-        [...largest.map((frame, i) => ({name: frame.name, colour: palette[i]})), ...(states.includes('sleep') ? [{name: 'idle', colour: stateColour('sleep')}] : [])];
-    Object.assign(lanesNow, {kind, begin, states, starts, ends});
+    const {lanes: all} = lanesOf(kind), [first, last] = extent(kind), from = Math.max(state.from, first), to = Math.min(state.to, last);
+    const [begin, end] = kind.rowsOfTicks(lowerBound(kind.ticks, t => t.end > from), lowerBound(kind.ticks, t => t.start > to)), dark = isDark();
+    const {starts, ends, states, lane} = eventsOf(kind), chosen = labelsNow().find(([key]) => key === THREAD_LABEL), seen = new Set(states.slice(begin, end)), byState = state.lanes === 'state';
+    const largest = largestOf(kind, begin, end), rank = new Map(largest.map((frame, i) => [frame.name, i])), palette = largest.map((_, i) => layerColour(i, largest.length + 1));
+    const ofState = new Map([...seen].map(name => [name, pixelOf(stateColour(name))])), ofRank = [...palette, layerColour(largest.length, largest.length + 1)].map(pixelOf);
+    const pixels = new Uint32Array(end - begin), pixelAt = i => {
+        const name = states[begin + i];
+        return byState || name === 'sleep' ? ofState.get(name) : ofRank[rank.get(ownFrame(kind, begin + i).name) ?? largest.length];
+    };
+    const legend = byState ? [...Object.keys(STATE_COLOURS), ...statesNow().filter(name => !STATE_COLOURS[name])].filter(name => seen.has(name)).map(name => ({name, colour: stateColour(name)})) :
+        [...largest.map((frame, i) => ({name: frame.name, colour: palette[i]})), ...(seen.has('sleep') ? [{name: 'idle', colour: stateColour('sleep')}] : [])];
+    Object.assign(lanesNow, {kind, begin});
     lanes.show({lanes: all.map(l => ({...l, isChosen: chosen && chosen[1] === l.id})), from, to: Math.max(to, from + 1), dark,
-                events: {n: end - begin, lane, from: starts, to: ends, colour: colourOf, isThin: i => states[i] === 'lock' || states[i] === 'sleep'}});
+                events: {n: end - begin, lane: lane.subarray(begin, end), from: starts.subarray(begin, end), to: ends.subarray(begin, end), pixel: i => pixels[i] || (pixels[i] = pixelAt(i)),
+                         isThin: i => states[begin + i] === 'lock' || states[begin + i] === 'sleep'}});
     fillSelect('lanesBy', [['function', 'function'], ['state', 'state']], state.lanes);
     fillLegend('lanesLegend', legend);
     byId('lanesNote').textContent = `thin: it waits${lanes.nMore > 0 ? `; ${lanes.nMore} more threads` : ''}`;
 }
 
-/* One frame each of the functions with the most time in the lanes; idle time does not count. */
-function largestOf(kind, begin, states, starts, ends) {
-    const sums = new Map();
-    states.forEach((name, i) => {
-        if (!name || name === 'sleep')
-            return;
-        const frame = ownFrame(kind, begin + i), sum = sums.get(frame.name) || sums.set(frame.name, {frame, ms: 0}).get(frame.name);
-        sum.ms += ends[i] - starts[i];
+/* One frame each of the functions with the most time in the lanes, of rows from `begin` to `end`; idle time does not count. */
+function largestOf(kind, begin, end) {
+    const {states, starts, ends} = eventsOf(kind), byNode = new Float64Array(model.nNodes), sums = new Map();
+    for (let row = begin; row < end; row++)
+        if (states[row] && states[row] !== 'sleep')
+            byNode[ownNode(kind.node.data[row])] += ends[row] - starts[row];
+    byNode.forEach((ms, node) => {
+        const frame = model.frames.items[model.frame.data[node]], sum = ms && (sums.get(frame.name) || sums.set(frame.name, {frame, ms: 0}).get(frame.name));
+        if (sum)
+            sum.ms += ms;
     });
     return [...sums.values()].sort((a, b) => b.ms - a.ms).slice(0, LANE_COLOURS).map(({frame}) => frame);
 }
@@ -105,10 +118,10 @@ function pickLane(lane) {
 function laneTip(found, event) {
     if (!found)
         return void showTip([], event);
-    const {kind, begin, states, starts, ends} = lanesNow, {row} = found, at = new Date(found.ms);
+    const {kind, begin} = lanesNow, {states, starts, ends} = eventsOf(kind), row = found.row < 0 ? -1 : begin + found.row, at = new Date(found.ms);
     const lines = [found.lane.name, `${formatTime(found.ms, true)}.${String(at.getMilliseconds()).padStart(3, '0')}`];
     if (row >= 0)
-        lines.push(`${states[row]}: ${ownFrame(kind, begin + row).name}`, ends[row] - starts[row] > 20 ? `for ${formatValue((ends[row] - starts[row]) * 1e6, 'nanoseconds')}` : 'within 20 ms',
-                   ...model.labelSets.items[kind.labels.data[begin + row]].filter(([key]) => key !== THREAD_LABEL).map(([key, value]) => `${key} ${value}`));
+        lines.push(`${states[row]}: ${ownFrame(kind, row).name}`, ends[row] - starts[row] > 20 ? `for ${formatValue((ends[row] - starts[row]) * 1e6, 'nanoseconds')}` : 'within 20 ms',
+                   ...model.labelSets.items[kind.labels.data[row]].filter(([key]) => key !== THREAD_LABEL).map(([key, value]) => `${key} ${value}`));
     showTip(lines, event);
 }
