@@ -176,7 +176,7 @@ class Flame {
             return;
         }
         const {from, scale} = this.view(), labelled = this.paint(context, from, scale);
-        context.fillStyle = options.dark ? '#eee' : '#111';
+        context.fillStyle = options.dark ? '#fff' : '#111';
         for (const i of labelled) {
             const left = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] + boxes.w[i] - from) * scale, this.width);
             context.fillText(fitted(context, this.label(boxes.node[i]), right - left - 8), left + 4, this.y(boxes.depth[i]) + this.rowPx / 2);

@@ -64,7 +64,7 @@ function frameColour(frame, dark) {
 function makeColour(frame, dark) {
     const [hue, saturation] = isRuntimeFrame(frame) ? RUNTIME_HUE : HUES[hashOf(baseName(frame.library) || frame.file) % HUES.length];
     const shade = hashOf(frame.name) % 12;
-    return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
+    return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${23 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
 }
 
 /* Red: it grew; blue: it shrank; stronger for a larger share. Readable without seeing red and green. */

@@ -8,7 +8,7 @@ const KINDS = JSON.parse('@KINDS@');
 const KIND_NAMES = KINDS.map(kind => kind.name);
 const PASSING = '@PASSING@'.split('|'); /* the lists of src/tool/query/passing.c and locking.c; a '*' stands for any text */
 const PASSING_WHOLE = new Set(PASSING.filter(p => !p.includes('*')));
-const PASSING_GLOBS = new RegExp('^(?:' + PASSING.filter(p => p.includes('*')).map(p => p.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')).join('|') + ')$', 's');
+const PASSING_GLOBS = new RegExp(`^(?:${PASSING.filter(p => p.includes('*')).map(p => p.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')).join('|')})$`, 's');
 
 function isPassing(name) {
     return PASSING_WHOLE.has(name) || PASSING_GLOBS.test(name);

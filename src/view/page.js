@@ -117,7 +117,12 @@ function titleOf(processes) {
     return `${programs.slice(0, 3).join(', ')}${programs.length > 3 ? ' and others' : ''}: ${names.length} processes`;
 }
 
-/* Shows the first kind that has data. */
+/* The kind that the page begins with: what its first sentence is about, which is the worst; without sentences, memory. */
+function firstKind() {
+    const view = model.sides ? null : model.sentences.map(viewOfSentence).find(found => found && found.kind);
+    return view ? view.kind : model.kinds.has('heap') ? 'heap' : [...model.kinds.keys()].sort((a, b) => kindPlace(a) - kindPlace(b))[0];
+}
+
 function begin() {
     if (!model.kinds.size) {
         if (!byId('state').textContent)
@@ -131,7 +136,7 @@ function begin() {
     byId('title').textContent = title;
     document.title = `${title} - deltaprof`;
     if (!model.kinds.has(state.kind))
-        state.kind = model.kinds.has('heap') ? 'heap' : [...model.kinds.keys()].sort((a, b) => kindPlace(a) - kindPlace(b))[0];
+        state.kind = firstKind();
     render();
 }
 
@@ -164,7 +169,9 @@ async function main() {
         const peak = peakTick(heap), type = Math.max(heap.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
         const last = folds.self({kind: 'heap', type, mode: 'level', to: Infinity, process: -1, passes: null}).reduce((a, b) => a + b, 0);
         if (peak.value > 0 && (heap.lastBeforeEnd() || last < peak.value / 10))
-            state.to = peaksShown.b = heap.ticks[peak.index].end;
+            peaksShown.b = heap.ticks[peak.index].end;
+        if (peaksShown.b !== null && (model.kinds.has(state.kind) ? state.kind : firstKind()) === 'heap')
+            state.to = peaksShown.b;
         if (!peak.value && heap.types.some(t => t.type === 'alloc_space'))
             state.type = 'alloc_space';
     }

@@ -203,9 +203,10 @@ function drawChart(kind) {
     const ranges = [{from: state.from, to: state.to, colour: isPart(state) ? shade(0.2) : 'transparent'}];
     if (state.a && isPart(state.a))
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
+    const hidden = hiddenNow(layers, lines), isHidden = name => hidden.includes(name);
     chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: !isLevel, ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
-    const toggle = name => set({hidden: (isHidden(name) ? hiddenNow().filter(n => n !== name) : [...hiddenNow(), name]).join()});
-    fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), choose: () => toggle(line.name)}))]);
+    const toggle = name => set({hidden: (isHidden(name) ? hidden.filter(n => n !== name) : [...hidden, name]).join() || '-'});
+    fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), title: isHidden(line.name) ? 'off: a click shows it' : 'a click switches it off', choose: () => toggle(line.name)}))]);
 }
 
 function drawHeat(kind) {
@@ -228,17 +229,23 @@ function heatTip(found, event) {
     showTip(found ? [`${formatTime(found.ms, true)}.${String(at.getMilliseconds()).padStart(3, '0')}`, `${formatValue(found.value, unitNow())} in ${found.cellMs} ms`] : [], event);
 }
 
-/* Lines of the chart that the user switched off: the RSS of many processes is so high that nothing else can be seen. */
-const hiddenNow = () => state.hidden.split(',').filter(Boolean);
-const isHidden = name => hiddenNow().includes(name);
+/*
+ * Lines of the chart that are switched off: the RSS of many processes is so high that nothing else can be seen, and then it is off until the user
+ * wants it. '-': nothing is.
+ */
+const LINES_TOWER = 8; /* times */
+function hiddenNow(layers, lines) {
+    const highest = series => Math.max(0, ...series.flatMap(({values}) => values.reduce((most, v) => Math.max(most, v), 0)));
+    return state.hidden ? state.hidden.split(',') : highest(lines) > LINES_TOWER * layers.reduce((sum, layer) => sum + highest([layer]), 0) ? lines.map(line => line.name) : [];
+}
 
 /* items: [{name, colour, choose, isOff}] */
 function fillLegend(id, items, words = '') {
-    if (isFilled(id, [words, ...items.map(({name, colour, title, isOff, choose}) => [name, colour, title, isOff, Boolean(choose)])], ''))
+    if (isFilled(id, [words, ...items.map(({name, colour, title, isOff, choose}) => [name, colour, title, isOff, choose && String(choose)])], ''))
         return;
     byId(id).replaceChildren(words, ...items.map(item => {
         const swatch = element('i');
-        swatch.style.background = item.colour;
+        swatch.style.color = item.colour;
         return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose, title: item.title, class: item.isOff ? 'off' : ''} : {}, swatch, item.name);
     }));
 }

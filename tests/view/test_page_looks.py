@@ -14,11 +14,22 @@ class Looks(PageCase):
         self.browser.call('POST', self.browser.session + '/goog/cdp/execute', {'cmd': command, 'params': parameters})
 
     def test_the_chart_of_one_profile_is_not_empty(self):
-        self.show(self.file('p', heap_rows(2), HEAP, START * SECOND, 10 * SECOND, comment=f'#RssTotal={3 << 20}'))
+        self.show(self.file('p', heap_rows(2), HEAP, START * SECOND, 10 * SECOND, comment=f'#RssTotal={30 << 10}'))
         for x in (3, 600, 1200):
             self.browser.pointer('#chart', (x, 60))
-            self.assertIn('3 MB  RSS', self.browser.text('#tip'))
+            self.assertIn('30 kB  RSS', self.browser.text('#tip'))
             self.assertIn('20.6 kB in all', self.browser.text('#tip'))
+
+    def test_resident_memory_that_towers_over_the_rest_is_off_until_it_is_wanted(self):
+        self.show(self.server())  # 20 kB in use, 8 MB resident
+        width, lines = self.browser.js('return document.getElementById("chart").clientWidth'), '[...document.querySelectorAll("#legend button")].map(b => [b.textContent, b.className])'
+        self.assertNotIn('RSS', '\n'.join(self.box_at(width - 3, 60, '#chart')))
+        self.assertEqual(self.browser.js(f'return {lines}'), [['RSS', 'off'], ['anonymous RSS', 'off']])
+        self.browser.click('#legend button')
+        self.assertEqual(self.browser.js(f'return {lines}'), [['RSS', ''], ['anonymous RSS', 'off']])
+        self.assertIn('8 MB  RSS', self.box_at(width - 3, 60, '#chart'))
+        self.browser.click('#legend button')
+        self.assertEqual(self.browser.js(f'return {lines}'), [['RSS', 'off'], ['anonymous RSS', 'off']])
 
     def test_a_level_is_drawn_over_its_tick(self):
         paths = [self.file(f'server.7.{n:04}.heap.pb.gz', [(['main'], [1, 1, 1, value])], HEAP, (START + when) * SECOND, 10 * SECOND)
