@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/glob.h"
+#include "base/io.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -182,11 +183,7 @@ uint64_t dp_process_began(pid_t pid, pid_t thread, char *state)
 {
     char path[64], text[1024];
     dp_text_format(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)thread);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    dp_io_read_text(path, text, sizeof text);
     const char *at = strrchr(text, ')'); /* field 2 is the name, which may have any bytes; state is 3, the time 22 */
     if (at && at[1] && state)
         *state = at[2];

@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/glob.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "config/file.h"
@@ -68,21 +69,12 @@ static enum dp_lock_kind split(char *line)
 /* Fills the text. The number of bytes, or a negative errno. */
 static ssize_t read_text(const char *path)
 {
-    size_t n = 0;
-    ssize_t got = 1;
     int fd = dp_config_file_open(path);
     if (fd < 0)
         return fd;
-    while (got > 0 && n < sizeof text) {
-        got = read(fd, text + n, sizeof text - n);
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got > 0)
-            n += (size_t)got;
-    }
-    int err = got < 0 ? -errno : n == sizeof text ? -EFBIG : 0;
+    ssize_t n = dp_io_read(fd, text, sizeof text);
     close(fd);
-    return err ? err : (ssize_t)n;
+    return n == sizeof text ? -EFBIG : n;
 }
 
 /* Makes rows of the text. Returns their number; -EINVAL: the numbers of the bad lines are in `bad`. */

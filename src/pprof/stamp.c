@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,12 +31,9 @@ static uint64_t boot(void)
     if (hash)
         return hash;
     char text[64];
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
+    size_t n = dp_io_read_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
     if (n > 0)
-        dp_store_relaxed(&known, hash = dp_hash_bytes(text, (size_t)n, 0) | 1);
+        dp_store_relaxed(&known, hash = dp_hash_bytes(text, n, 0) | 1);
     return hash;
 }
 

@@ -65,7 +65,7 @@ WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
 # subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
 SUBJECTS = {
-    'base': 'beacon clock cpu_has elf epoch futex glob hash libc lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
+    'base': 'beacon clock cpu_has elf epoch futex glob hash io libc lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tally tallies '
             'text vdso vma',
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',

@@ -12,6 +12,7 @@
 #include "host/agent/alone.h"
 
 #include "base/atomic.h"
+#include "base/io.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -43,11 +44,7 @@ static int status_of_main(void)
 {
     char path[64], line[1024];
     dp_text_format(path, sizeof path, "/proc/self/task/%d/stat", (int)dp_process_pid());
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (fd >= 0)
-        close(fd);
-    line[n > 0 ? n : 0] = '\0';
+    dp_io_read_text(path, line, sizeof line);
     const char *last = strrchr(line, ' ');
     return last ? atoi(last + 1) : 0;
 }

@@ -40,6 +40,7 @@
 #include "host/thread/thread.h"
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -250,11 +251,7 @@ bool dp_agent_helper_wait(int64_t deadline_ns)
 static size_t read_ids(const char *path, char ids[STATUS_BYTES])
 {
     char text[STATUS_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    dp_io_read_text(path, text, sizeof text);
     const char *begin = strstr(text, "\nUid:"), *end = begin ? strstr(begin, "\nFDSize:") : NULL;
     size_t n_ids = end ? (size_t)(end - begin) : 0;
     memcpy(ids, begin ? begin : "", n_ids);

@@ -11,6 +11,7 @@
 #include "host/agent/profile_file.h"
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/libc.h"
 #include "base/text.h"
 #include "host/agent/sweep.h"
@@ -176,34 +177,19 @@ static int open_temporary(struct dp_agent_file *file)
     return err ? err : -EEXIST;
 }
 
-static int write_all(const struct dp_agent_file *file, const void *bytes, size_t n_bytes)
-{
-    int err = 0;
-    for (const char *p = bytes; err == 0 && n_bytes;) {
-        ssize_t n = write(file->fd, p, n_bytes);
-        if (n > 0) {
-            p += n;
-            n_bytes -= (size_t)n;
-        } else if (n == 0 || errno != EINTR) {
-            err = n ? -errno : -EIO;
-        }
-    }
-    return err;
-}
-
 int dp_agent_file_write(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct dp_agent_file *file = ctx;
     uint8_t header[DP_STAMP_HEADER_BYTES];
     if (file->open)
-        return write_all(file, bytes, n_bytes);
+        return dp_io_write(file->fd, bytes, n_bytes);
     int err = open_temporary(file);
     if (err == 0 && dp_stamp_insert(&file->files->stamp, bytes, n_bytes, header)) {
-        err = write_all(file, header, sizeof header);
+        err = dp_io_write(file->fd, header, sizeof header);
         bytes = (const char *)bytes + DP_STAMP_PLAIN_BYTES;
         n_bytes -= DP_STAMP_PLAIN_BYTES;
     }
-    return err ? err : write_all(file, bytes, n_bytes);
+    return err ? err : dp_io_write(file->fd, bytes, n_bytes);
 }
 
 /* 0, -EEXIST, or another errno. */

@@ -13,6 +13,7 @@
 #include "host/api/adopt.h"
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -50,17 +51,8 @@ static int refuse(int err, char *why, size_t n_why, const char *text)
 /* Reads n_bytes, or fails. */
 static int read_at(int fd, void *to, size_t n_bytes, uint64_t offset)
 {
-    for (char *at = to; n_bytes;) {
-        ssize_t n = pread(fd, at, n_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? -errno : -EBADMSG;
-        at += n;
-        offset += (uint64_t)n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
+    ssize_t n = dp_io_read_at(fd, to, n_bytes, (off_t)offset);
+    return n < 0 ? (int)n : n == (ssize_t)n_bytes ? 0 : -EBADMSG;
 }
 
 static bool is_text(const char *text, size_t n_bytes)

@@ -5,6 +5,7 @@
 #include "host/cpu/proc.h"
 
 #include "base/atomic.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "host/cpu/timers.h"
 #include "host/table/labels.h"
@@ -27,12 +28,7 @@ static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
         dp_text_format(path, sizeof path, "/proc/self/task/%d/%s", tid, file);
     else
         dp_text_format(path, sizeof path, "/proc/self/%s", file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t)n : 0;
+    return dp_io_read_text(path, out, room);
 }
 
 uint64_t dp_cpu_proc_number(const char *at, unsigned base)

@@ -11,6 +11,7 @@
  */
 #include "host/http/wrapper.h"
 
+#include "base/io.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "host/agent/agent.h"
@@ -26,21 +27,11 @@
 enum { ENDPOINT_THREADS = 2, GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
 enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) */
 
-/* Reads the file's text, cut to the room; "" if it cannot be read. */
-static void read_text(char *text, size_t room, const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-}
-
 static void read_stat(char text[STAT_TEXT], pid_t pid)
 {
     char path[PATH_TEXT];
     dp_text_format(path, sizeof path, "/proc/%d/stat", (int)pid);
-    read_text(text, STAT_TEXT, path);
+    dp_io_read_text(path, text, STAT_TEXT);
 }
 
 /* A numeric field of stat, after the name, which may contain any bytes; 0: there is none. */
@@ -56,7 +47,7 @@ static bool waits_for_child_or_signal(void)
 {
     char path[PATH_TEXT], text[STAT_TEXT];
     dp_text_format(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
-    read_text(text, sizeof text, path);
+    dp_io_read_text(path, text, sizeof text);
     long number = strtol(text, NULL, 10); /* 0 or -1: it is running, or /proc gives no answer */
     return number == SYS_wait4 || number == SYS_waitid || number == SYS_rt_sigsuspend || number == SYS_rt_sigtimedwait;
 }
@@ -67,7 +58,7 @@ bool dp_http_wrapper_only_waits(void)
     if (dp_process_threads() != 1 + ENDPOINT_THREADS + dp_agent_is_running() || !waits_for_child_or_signal())
         return false;
     dp_text_format(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    read_text(children, sizeof children, path);
+    dp_io_read_text(path, children, sizeof children);
     read_stat(mine, getpid());
     char *at = children;
     for (long pid; (pid = strtol(at, &at, 10)) > 0;) {
@@ -86,7 +77,7 @@ static bool has_endpoint(pid_t pid)
     DIR *tasks = opendir(path);
     for (struct dirent *task; tasks && !found && (task = readdir(tasks));) {
         dp_text_format(path, sizeof path, "/proc/%d/task/%s/comm", (int)pid, task->d_name);
-        read_text(name, sizeof name, path);
+        dp_io_read_text(path, name, sizeof name);
         found = strcmp(name, "deltaprof-http\n") == 0;
     }
     if (tasks)
@@ -101,7 +92,7 @@ pid_t dp_http_wrapper_server_above(char name[16])
     for (int i = 0; i < GENERATIONS && pid > 0; i++) {
         if (has_endpoint(pid)) {
             dp_text_format(path, sizeof path, "/proc/%d/comm", (int)pid);
-            read_text(name, 16, path);
+            dp_io_read_text(path, name, 16);
             name[strcspn(name, "\n")] = '\0';
             return pid;
         }

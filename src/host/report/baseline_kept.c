@@ -9,6 +9,7 @@
  * Where another process writes the files (`deltaprof serve -o`), it keeps its baselines there in the same way, by
  * pwrite to the file: its own memory has a copy of the tables, with the same distances.
  */
+#include "base/io.h"
 #include "host/report/consumer.h"
 #include "host/shared/table_file.h"
 
@@ -78,17 +79,7 @@ void dp_consumer_baseline_adopt(struct dp_consumer *c, unsigned which)
 /* Writes a part of the copied tables to their file. */
 static int write_range(int fd, const void *from, size_t n_bytes)
 {
-    const char *at = from, *begin = (const char *)dp_shared_file_header();
-    while (n_bytes) {
-        ssize_t n = pwrite(fd, at, n_bytes, at - begin);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? -errno : -ENOSPC;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
+    return dp_io_write_at(fd, from, n_bytes, (const char *)from - (const char *)dp_shared_file_header());
 }
 
 int dp_consumer_baseline_store(const struct dp_consumer *c, int fd, unsigned which, uint32_t seq)

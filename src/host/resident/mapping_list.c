@@ -2,6 +2,7 @@
 /* host/resident/mapping_list.c - reads /proc/self/maps. */
 #include "host/resident/mapping_list.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/process.h"
 
@@ -11,15 +12,8 @@
 
 static int read_text(struct dp_resident_mappings *m)
 {
-    int fd = dp_process_open("maps"), err = fd < 0 ? -errno : 0;
-    ssize_t got = 1;
-    while (!err && got) {
-        char *room = dp_vec_room(&m->text, (size_t)64 << 10);
-        got = room ? read(fd, room, (size_t)64 << 10) : -1;
-        if (got < 0 && !(room && errno == EINTR))
-            err = room ? -errno : -ENOMEM;
-        m->text.n += got > 0 ? (size_t)got : 0;
-    }
+    int fd = dp_process_open("maps");
+    int err = fd < 0 ? -errno : dp_io_read_rest(fd, &m->text.at, &m->text.n, &m->text.cap);
     if (fd >= 0)
         close(fd);
     return err;

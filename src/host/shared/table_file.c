@@ -17,6 +17,7 @@
  */
 #include "host/shared/table_file.h"
 
+#include "base/io.h"
 #include "base/libc.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -167,22 +168,6 @@ static void close_fd(int fd)
         syscall(SYS_close, fd);
 }
 
-static int write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
-{
-    const char *at = bytes;
-    while (n_bytes) {
-        long n = syscall(SYS_pwrite64, fd, at, n_bytes, offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? -errno : -ENOSPC;
-        at += n;
-        offset += (uint64_t)n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
-}
-
 /* The number of entries that a new file gets from an array. */
 static uint32_t count_copied(const struct dp_shared_array *array)
 {
@@ -198,7 +183,7 @@ static int write_array(int fd, enum dp_tables_array id, const void *at, uint32_t
 {
     const struct dp_shared_array *array = dp_shared_array(id);
     size_t n_bytes = n * array->each_bytes;
-    int err = n ? write_at(fd, at, n_bytes, (uint64_t)(array->at - (char *)file.header)) : 0;
+    int err = n ? dp_io_write_at(fd, at, n_bytes, (uint64_t)(array->at - (char *)file.header)) : 0;
     size_t whole = dp_page_ceil(n_bytes) / array->each_bytes;
     committed[id] = whole < array->most ? (uint32_t)whole : array->most;
     return err;
@@ -252,7 +237,7 @@ static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRA
         (void)!syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", to->exe, sizeof to->exe - 1);
     for (int i = 0; i < DP_ARRAYS; i++)
         dp_store_relaxed(&to->arrays[i].committed, committed[i]);
-    return write_at(fd, page, sizeof page, 0);
+    return dp_io_write_at(fd, page, sizeof page, 0);
 }
 
 /* Appends a number; returns the end of the text. */

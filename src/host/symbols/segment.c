@@ -8,6 +8,7 @@
 #include "host/symbols/segment.h"
 
 #include "base/elf_headers.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -21,23 +22,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-static int read_all(int fd, struct dp_symbols_segments *s)
-{
-    for (;;) {
-        char *room = dp_vec_room(&s->text, (size_t)64 << 10);
-        if (!room)
-            return -ENOMEM;
-        ssize_t got = read(fd, room, (size_t)64 << 10);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            return 0;
-        s->text.n += (size_t)got;
-    }
-}
 
 static const char *hex(const char *p, uintptr_t *value)
 {
@@ -111,7 +95,7 @@ int dp_symbols_segments_read(struct dp_symbols_segments *s)
     dp_vec_clear(s);
     dp_vec_clear(&s->text);
     if (fd >= 0) {
-        err = read_all(fd, s);
+        err = dp_io_read_rest(fd, &s->text.at, &s->text.n, &s->text.cap);
         close(fd);
     }
     if (!err)

@@ -6,6 +6,7 @@
 #include "tool/cli/out.h"
 
 #include "base/atomic.h"
+#include "base/io.h"
 #include "tool/query/print.h"
 #include "tool/query/files.h"
 
@@ -44,17 +45,7 @@ static void remove_when_killed(char *path)
 static int write_all(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct dp_cli_out *out = ctx;
-    const char *at = bytes;
-    while (n_bytes) {
-        ssize_t n = write(out->fd, at, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
+    return dp_io_write(out->fd, bytes, n_bytes);
 }
 
 static int open_file(struct dp_cli_out *out)

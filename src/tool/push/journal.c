@@ -35,6 +35,7 @@
 #include "tool/push/journal_lines.h"
 
 #include "base/hash.h"
+#include "base/io.h"
 #include "profile/file_name.h"
 
 #include <errno.h>
@@ -183,9 +184,9 @@ static int replay(struct dp_push_journal *j, off_t *n_file)
     int err = fstat(j->fd, &st) ? -errno : st.st_size > JOURNAL_MAX ? -EFBIG : 0;
     if (!err && !dp_vec_room(&text, (size_t)st.st_size + 1))
         err = -ENOMEM;
-    for (ssize_t n = 1; !err && n && text.n < (size_t)st.st_size; text.n += (size_t)n)
-        if ((n = pread(j->fd, text.at + text.n, (size_t)st.st_size - text.n, (off_t)text.n)) < 0)
-            err = -errno, n = 0;
+    ssize_t n = err ? err : dp_io_read_at(j->fd, text.at, (size_t)st.st_size, 0);
+    text.n = n > 0 ? (size_t)n : 0;
+    err = n < 0 ? (int)n : 0;
     char *end;
     for (size_t at = 0; !err && at < text.n && (end = memchr(text.at + at, '\n', text.n - at));
          at = j->n_bytes = (size_t)(end - text.at) + 1) {

@@ -9,6 +9,7 @@
  */
 #include "tool/push/unit_profile.h"
 
+#include "base/io.h"
 #include "profile/kinds.h"
 
 #include <errno.h>
@@ -42,12 +43,12 @@ static int read_file(struct dp_push_profile *p, int dir_fd, const char *name)
     dp_vec_clear(&p->file);
     if (!err && !dp_vec_room(&p->file, (size_t)st.st_size + 1))
         err = -ENOMEM;
-    for (ssize_t n = 1; !err && n && p->file.n < (size_t)st.st_size; p->file.n += (size_t)n)
-        if ((n = read(fd, p->file.at + p->file.n, (size_t)st.st_size - p->file.n)) < 0)
-            err = -errno, n = 0;
+    ssize_t n = err ? err : dp_io_read(fd, p->file.at, (size_t)st.st_size);
+    if (n >= 0)
+        p->file.n = (size_t)n;
     if (fd >= 0)
         close(fd);
-    return err;
+    return n < 0 ? (int)n : 0;
 }
 
 /* Two FNV-1a hashes of the keys. */

@@ -2,23 +2,11 @@
 /* tool/recover/file.c - writes a profile file with a stamp. */
 #include "tool/recover/file.h"
 
+#include "base/io.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
-
-static bool write_all(int fd, const void *bytes, size_t n_bytes)
-{
-    for (const char *at = bytes; n_bytes;) {
-        ssize_t n = write(fd, at, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return true;
-}
 
 int dp_recover_write_file(int dir, const char *name, const struct dp_stamp *stamp,
                           const struct dp_recover_bytes *profile)
@@ -29,9 +17,8 @@ int dp_recover_write_file(int dir, const char *name, const struct dp_stamp *stam
         return -errno;
     bool stamped = stamp->process && dp_stamp_insert(stamp, profile->at.at, profile->at.n, header);
     size_t skipped = stamped ? DP_STAMP_PLAIN_BYTES : 0;
-    bool is_whole = (!stamped || write_all(fd, header, sizeof header)) &&
-                    write_all(fd, profile->at.at + skipped, profile->at.n - skipped);
-    int err = is_whole ? 0 : -errno;
+    int err = stamped ? dp_io_write(fd, header, sizeof header) : 0;
+    err = err ? err : dp_io_write(fd, profile->at.at + skipped, profile->at.n - skipped);
     if (close(fd) && !err)
         err = -errno;
     if (err)

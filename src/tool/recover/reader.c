@@ -3,6 +3,7 @@
  * tool/recover/reader.c - the process that reads one table: it loads the library, which lays the tables out, and
  * answers the questions of its parent until that closes the socket.
  */
+#include "base/io.h"
 #include "base/mem.h"
 #include "profile/file_name.h"
 #include "tool/recover/library.h"
@@ -23,16 +24,7 @@ struct files {
 
 bool dp_recover_receive(int fd, void *bytes, size_t n_bytes)
 {
-    for (char *at = bytes; n_bytes;) {
-        ssize_t n = read(fd, at, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return true;
+    return dp_io_read(fd, bytes, n_bytes) == (ssize_t)n_bytes;
 }
 
 bool dp_recover_send(int fd, const void *bytes, size_t n_bytes)
