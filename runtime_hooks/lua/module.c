@@ -145,8 +145,9 @@ static int emit(lua_State *L)
     return result(L, deltaprof_emit());
 }
 
-/* The kinds for write(), by enum deltaprof_kind, and one consumer of each. */
-static const char *const kinds[] = {"heap", "mutex", "block", "cpu", "chain", "wall", NULL};
+/* The kinds for write(), by enum deltaprof_kind, and one consumer of each. KINDS, from the build: "heap", "mutex" ...
+ */
+static const char *const kinds[] = {KINDS, NULL};
 static struct deltaprof_delta *consumers[sizeof kinds / sizeof *kinds - 1];
 
 static int to_file(void *ctx, const void *bytes, size_t n_bytes)

@@ -92,6 +92,9 @@ bool dp_config_given(const struct dp_config *conf, const char *key);
 /* Marks the key as given, for a caller that has set its value. */
 void dp_config_mark_given(struct dp_config *conf, const char *key);
 
+/* Whether all keys that switch the kind (enum dp_kind_id) on have values other than 0. */
+bool dp_config_kind_is_on(const struct dp_config *conf, unsigned kind);
+
 /* The table, for --help and the man page: NULL beyond the last. */
 struct dp_config_key {
     const char *key;

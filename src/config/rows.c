@@ -6,6 +6,7 @@
 #include "config/row.h"
 
 #include "base/text.h"
+#include "profile/kinds.h"
 
 #include <limits.h>
 #include <string.h>
@@ -114,6 +115,19 @@ bool dp_config_find(const char *key, size_t *i)
         if (strcmp(rows[*i].shown.key, key) == 0)
             return true;
     return false;
+}
+
+/* Keys that switch a kind on are rates: numbers, of which 0 is off. */
+bool dp_config_kind_is_on(const struct dp_config *conf, unsigned kind)
+{
+    const char *keys = dp_kind_table[kind].keys;
+    bool is_on = keys != NULL;
+    for (size_t i = 0; is_on && i < N_ROWS; i++) {
+        const char *key = rows[i].shown.key, *at = strstr(keys, key);
+        if (at && (at == keys || at[-1] == ',') && at[strlen(key)] == '=')
+            is_on = *(const int64_t *)((const char *)conf + rows[i].at) != 0;
+    }
+    return is_on;
 }
 
 /* The number of letters to change to make one word from the other; only the first 15 letters of each count. */

@@ -11,20 +11,25 @@
 #include <stddef.h>
 
 /*
- * First the kinds that have records in the table of the hooks, then those that have deltas without such records, then
- * those that are only files. Kinds of the public interface have the values of enum deltaprof_kind.
+ * The kinds of the public interface, in the order of enum deltaprof_kind: those with records in the table of the hooks,
+ * and deltas. X(HEAP, heap) stands for DP_KIND_HEAP, and for dp_heap_source in host/report/kind_sources.c.
  */
+#define DP_KINDS_OF_DELTAS(X) \
+    X(HEAP, heap)             \
+    X(MUTEX, mutex)           \
+    X(BLOCK, block)           \
+    X(CPU, cpu)               \
+    X(CHAIN, chain)           \
+    X(WALL, wall)
+
+#define DP_KIND_ID(ID, name) DP_KIND_##ID,
+
+/* Behind them the kinds that are only files. */
 enum dp_kind_id {
-    DP_KIND_HEAP,
-    DP_KIND_MUTEX,
-    DP_KIND_BLOCK,
-    DP_KIND_CPU,
-    DP_KIND_CHAIN,
-    DP_KIND_WALL,
-    DP_KIND_EVENTS,
-    DP_KINDS,                          /* number of all kinds; as a kind: none */
-    DP_KIND_TABLES = DP_KIND_WALL + 1, /* number of kinds with records in the table */
-    DP_KIND_DELTAS = DP_KIND_WALL + 1, /* number of kinds with deltas, those with records included */
+    DP_KINDS_OF_DELTAS(DP_KIND_ID) DP_KIND_EVENTS,
+    DP_KINDS,                        /* number of all kinds; as a kind: none */
+    DP_KIND_TABLES = DP_KIND_EVENTS, /* number of kinds with records in the table */
+    DP_KIND_DELTAS = DP_KIND_EVENTS, /* number of kinds with deltas */
 };
 
 /*

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 1" /* changes with struct dp_tables_file */
+#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 2" /* changes with struct dp_tables_file */
 #define DP_TABLE_FILE_HEADER 8192u
 #define DP_TABLE_FILE_NEW    ".new"
 
@@ -70,8 +70,9 @@ struct dp_tables_file {
     int64_t made_wall_ns;
     uint64_t entry; /* AT_ENTRY */
     /* keys of the configuration that the layout and the profiles depend on */
-    int64_t memory, heap_rate, mutex_rate, block_rate_ns, cpu_rate_ns, wall_rate_ns, depth, max_samples;
+    int64_t memory, heap_rate, depth, max_samples;
     uint32_t age, unwind, symbolize, address, types, mmap;
+    uint8_t is_on[DP_KIND_TABLES]; /* the kind was recorded at the start */
     _Atomic uint32_t state;
     _Atomic int64_t sampled_mono_ns;          /* when CPU time was sampled last; 0: never */
     _Atomic uint32_t current[DP_KIND_TABLES]; /* 1 + the column that was valid last; 0: no file was written */

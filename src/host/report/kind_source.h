@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * host/report/kind_source.h - what reports do for a kind of profile. Its data are in profile/kinds.h; the functions are
- * here, exported by the subject of the kind (heap, locks) and collected in src/kinds. Reports reach the subjects
- * through these functions only. A function that is NULL does nothing, unless stated otherwise.
+ * here: the subject of a kind (heap, locks) defines dp_NAME_source, and kind_sources.c has the array of them. Reports
+ * reach the subjects through these functions only. A function that is NULL does nothing, unless stated otherwise.
  */
 #pragma once
 
@@ -93,6 +93,3 @@ bool dp_kind_source_is_empty(unsigned kind);
 
 /* The lock kind of a record; 0: the kind has none. *shown: whether the profile shows the record. */
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);
-
-extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL,
-    dp_cpu_source DP_INTERNAL, dp_chain_source DP_INTERNAL, dp_wall_source DP_INTERNAL;

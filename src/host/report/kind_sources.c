@@ -3,10 +3,14 @@
  * else. */
 #include "host/report/kind_source.h"
 
-static const struct dp_kind_source *const sources[DP_KIND_DELTAS] = {
-    [DP_KIND_HEAP] = &dp_heap_source, [DP_KIND_MUTEX] = &dp_mutex_source, [DP_KIND_BLOCK] = &dp_block_source,
-    [DP_KIND_CPU] = &dp_cpu_source,   [DP_KIND_CHAIN] = &dp_chain_source, [DP_KIND_WALL] = &dp_wall_source,
-};
+/* dp_heap_source and so on, each in the room of its subject. */
+#define SOURCE(ID, name) extern const struct dp_kind_source dp_##name##_source DP_INTERNAL;
+DP_KINDS_OF_DELTAS(SOURCE)
+#undef SOURCE
+
+#define SOURCE(ID, name) [DP_KIND_##ID] = &dp_##name##_source,
+static const struct dp_kind_source *const sources[DP_KIND_DELTAS] = {DP_KINDS_OF_DELTAS(SOURCE)};
+#undef SOURCE
 
 const struct dp_kind_source *dp_kind_source_of(unsigned kind)
 {

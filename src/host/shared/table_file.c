@@ -111,10 +111,8 @@ static void describe_process(const struct dp_config *conf)
     h->entry = getauxval(AT_ENTRY);
     h->memory = conf->memory;
     h->heap_rate = conf->heap_rate;
-    h->mutex_rate = conf->mutex_rate;
-    h->block_rate_ns = conf->block_rate_ns;
-    h->cpu_rate_ns = conf->cpu_rate_ns;
-    h->wall_rate_ns = conf->wall_rate_ns;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        h->is_on[kind] = dp_config_kind_is_on(conf, kind);
     h->depth = conf->depth;
     h->max_samples = conf->max_samples;
     h->age = conf->age;

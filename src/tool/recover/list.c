@@ -68,12 +68,8 @@ static void describe(struct dp_recover_table *t, int fd, const char *served)
     t->begin_wall_ns = h.origin_wall_ns;
     t->changed_ns = NS_OF(st.st_mtim);
     t->n_bytes = (int64_t)st.st_blocks * 512;
-    t->samples[DP_KIND_HEAP] = h.heap_rate;
-    t->samples[DP_KIND_MUTEX] = h.mutex_rate;
-    t->samples[DP_KIND_BLOCK] = h.block_rate_ns;
-    t->samples[DP_KIND_CPU] = h.cpu_rate_ns;
-    t->samples[DP_KIND_CHAIN] = h.mutex_rate && h.block_rate_ns;
-    t->samples[DP_KIND_WALL] = h.wall_rate_ns;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        t->samples[kind] = h.is_on[kind];
     memcpy(t->program, h.program, sizeof t->program);
     dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
     t->stamp = (struct dp_stamp){h.pid_scope, h.process};
