@@ -179,20 +179,37 @@ int dp_process_open(const char *file)
     return fd;
 }
 
-uint64_t dp_process_began(pid_t pid, pid_t thread, char *state)
+pid_t dp_process_inner_pid(pid_t pid)
+{
+    char path[64], text[4096];
+    dp_text_format(path, sizeof path, "/proc/%d/status", (int)pid);
+    dp_io_read_text(path, text, sizeof text);
+    const char *at = strstr(text, "\nNSpid:"), *end = at ? strchr(at + 1, '\n') : NULL;
+    pid_t inner = 0; /* the last one of the line */
+    for (at = end ? at : ""; at < end; at++)
+        inner = *at == '\t' ? 0 : *at >= '0' && *at <= '9' ? inner * 10 + (*at - '0') : inner;
+    return inner ? inner : pid;
+}
+
+uint64_t dp_process_stat(pid_t pid, pid_t thread, int field, char *state)
 {
     char path[64], text[1024];
     dp_text_format(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)thread);
     dp_io_read_text(path, text, sizeof text);
-    const char *at = strrchr(text, ')'); /* field 2 is the name, which may have any bytes; state is 3, the time 22 */
+    const char *at = strrchr(text, ')'); /* field 2 is the name, which may have any bytes */
     if (at && at[1] && state)
         *state = at[2];
-    for (int field = 2; at && field < 22; field++)
+    for (int i = 2; at && i < field; i++)
         at = strchr(at + 1, ' ');
-    uint64_t began = 0;
+    uint64_t n = 0;
     for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        began = began * 10 + (uint64_t)(*at - '0');
-    return began;
+        n = n * 10 + (uint64_t)(*at - '0');
+    return n;
+}
+
+uint64_t dp_process_began(pid_t pid, pid_t thread, char *state)
+{
+    return dp_process_stat(pid, thread, 22, state);
 }
 
 /* Before Linux 5.9, and where a filter refuses close_range. */

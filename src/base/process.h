@@ -63,6 +63,14 @@ int dp_process_threads(void);
  */
 int dp_process_open(const char *file);
 
+/* The number that a process has in its own pid namespace; pid: not known. */
+pid_t dp_process_inner_pid(pid_t pid);
+
+/*
+ * A number in /proc/PID/task/THREAD/stat, by the field's number in proc(5), 4 or more. 0: there is no such thread, or
+ * it cannot be read. *state: field 3; may be NULL.
+ */
+uint64_t dp_process_stat(pid_t pid, pid_t thread, int field, char *state);
 /*
  * When a thread of a process began, in clock ticks since boot: with the id, that identifies it. *state: its state, as
  * /proc has it (Z, X: ended); may be NULL. Returns 0 if there is no such thread, or it cannot be read.

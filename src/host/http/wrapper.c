@@ -17,7 +17,6 @@
 #include "host/agent/agent.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,22 +25,6 @@
 
 enum { ENDPOINT_THREADS = 2, GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
 enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) */
-
-static void read_stat(char text[STAT_TEXT], pid_t pid)
-{
-    char path[PATH_TEXT];
-    dp_text_format(path, sizeof path, "/proc/%d/stat", (int)pid);
-    dp_io_read_text(path, text, STAT_TEXT);
-}
-
-/* A numeric field of stat, after the name, which may contain any bytes; 0: there is none. */
-static uint64_t field(const char *stat, int number)
-{
-    const char *at = strrchr(stat, ')');
-    for (int i = 2; at && i < number; i++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at + 1, NULL, 10) : 0;
-}
 
 static bool waits_for_child_or_signal(void)
 {
@@ -54,16 +37,16 @@ static bool waits_for_child_or_signal(void)
 
 bool dp_http_wrapper_only_waits(void)
 {
-    char path[PATH_TEXT], children[CHILDREN_TEXT], mine[STAT_TEXT], its[STAT_TEXT];
+    char path[PATH_TEXT], children[CHILDREN_TEXT];
     if (dp_process_threads() != 1 + ENDPOINT_THREADS + dp_agent_is_running() || !waits_for_child_or_signal())
         return false;
     dp_text_format(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     dp_io_read_text(path, children, sizeof children);
-    read_stat(mine, getpid());
+    uint64_t mine = dp_process_stat(getpid(), getpid(), START_OF_STACK, NULL);
     char *at = children;
     for (long pid; (pid = strtol(at, &at, 10)) > 0;) {
-        read_stat(its, (pid_t)pid);
-        if (its[0] && field(its, START_OF_STACK) != field(mine, START_OF_STACK))
+        char state = 0; /* the child is there */
+        if (dp_process_stat((pid_t)pid, (pid_t)pid, START_OF_STACK, &state) != mine && state)
             return true;
     }
     return false;
@@ -87,7 +70,7 @@ static bool has_endpoint(pid_t pid)
 
 pid_t dp_http_wrapper_server_above(char name[16])
 {
-    char stat[STAT_TEXT], path[PATH_TEXT];
+    char path[PATH_TEXT];
     pid_t pid = getppid();
     for (int i = 0; i < GENERATIONS && pid > 0; i++) {
         if (has_endpoint(pid)) {
@@ -96,8 +79,7 @@ pid_t dp_http_wrapper_server_above(char name[16])
             name[strcspn(name, "\n")] = '\0';
             return pid;
         }
-        read_stat(stat, pid);
-        pid = (pid_t)field(stat, PARENT);
+        pid = (pid_t)dp_process_stat(pid, pid, PARENT, NULL);
     }
     return 0;
 }

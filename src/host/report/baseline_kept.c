@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 static unsigned next_column(const struct dp_tables_file *header, unsigned kind)
 {

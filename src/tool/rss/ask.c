@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -28,20 +27,13 @@
 
 enum { WAIT_MS = 2000, STEP_MS = 20, LISTENS = 0x0A, ANSWER_BYTES_MAX = 256 << 20 };
 
-static FILE *open_of(pid_t pid, const char *what)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return fopen(path, "re");
-}
-
 /* ---- by the signal ---------------------------------------------------------------------------------------------- */
 
 static bool catches(pid_t pid, int number)
 {
     char line[256];
     unsigned long long caught = 0;
-    FILE *status = open_of(pid, "status");
+    FILE *status = dp_rss_process_open(pid, "status");
     while (status && fgets(line, sizeof line, status))
         if (sscanf(line, "SigCgt: %llx", &caught) == 1)
             break;
@@ -108,7 +100,7 @@ static int connect_port(pid_t pid, unsigned low, unsigned high)
 {
     char line[256];
     int fd = -1;
-    FILE *table = open_of(pid, "net/tcp");
+    FILE *table = dp_rss_process_open(pid, "net/tcp");
     while (table && fd < 0 && fgets(line, sizeof line, table)) {
         unsigned address, port, state;
         unsigned long long inode;
@@ -134,7 +126,7 @@ static int connect_path(pid_t pid, const char *path)
     if (strlen(path) >= sizeof to.sun_path)
         return -1;
     strcpy(to.sun_path, path);
-    FILE *table = open_of(pid, "net/unix");
+    FILE *table = dp_rss_process_open(pid, "net/unix");
     while (table && fd < 0 && fgets(line, sizeof line, table)) {
         unsigned long long inode;
         char name[256];

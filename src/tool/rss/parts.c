@@ -27,7 +27,8 @@ bool dp_rss_add(struct dp_rss *rss, const char *name, int64_t bytes)
     return true;
 }
 
-int64_t dp_rss_of(const struct dp_rss *rss, const char *name)
+/* 0: no such part. */
+static int64_t bytes_of(const struct dp_rss *rss, const char *name)
 {
     for (size_t i = 0; i < rss->parts.n; i++)
         if (!strcmp(rss->parts.at[i].name, name))
@@ -58,7 +59,7 @@ bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then,
 {
     struct dp_rss kinds = {.parts = {0}};
     bool ok = dp_rss_process_parts(now, &kinds);
-    int64_t measured = dp_rss_of(&kinds, DP_RSS_STACKS) + dp_rss_of(&kinds, DP_RSS_FILES) + now->self_bytes;
+    int64_t measured = bytes_of(&kinds, DP_RSS_STACKS) + bytes_of(&kinds, DP_RSS_FILES) + now->self_bytes;
     int64_t rest = kinds.anonymous_bytes - measured, told = 0;
     *rss = kinds;
     rss->parts.at = NULL;
@@ -69,7 +70,7 @@ bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then,
     rss->time_ns = then->time_ns;
     for (size_t i = 0; i < then->parts.n; i++)
         told += is_measured(then->parts.at[i].name, now) ? 0 : then->parts.at[i].bytes;
-    int64_t gone = told > rest ? told - rest : 0, held = dp_rss_of(then, DP_RSS_HELD);
+    int64_t gone = told > rest ? told - rest : 0, held = bytes_of(then, DP_RSS_HELD);
     int64_t of_held = gone < held ? gone : held, left = told - of_held;
     for (size_t i = 0; i < then->parts.n && ok; i++) {
         const struct dp_rss_part *part = &then->parts.at[i];
@@ -80,9 +81,8 @@ bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then,
             bytes = (int64_t)((double)bytes * ((double)rest / (double)left));
         ok = dp_rss_add(rss, part->name, bytes);
     }
-    ok = ok && dp_rss_add(rss, DP_RSS_STACKS, dp_rss_of(&kinds, DP_RSS_STACKS)) &&
-         dp_rss_add(rss, DP_RSS_FILES, dp_rss_of(&kinds, DP_RSS_FILES)) &&
-         dp_rss_add(rss, DP_RSS_SELF, now->self_bytes);
+    ok = ok && dp_rss_add(rss, DP_RSS_STACKS, bytes_of(&kinds, DP_RSS_STACKS)) &&
+         dp_rss_add(rss, DP_RSS_FILES, bytes_of(&kinds, DP_RSS_FILES)) && dp_rss_add(rss, DP_RSS_SELF, now->self_bytes);
     dp_rss_fini(&kinds);
     return ok;
 }

@@ -15,7 +15,6 @@
 #include "config/config.h"
 
 #include <glob.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,13 +204,6 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
 
 /* ---- the profile of a process ----------------------------------------------------------------------------------- */
 
-static FILE *open_of(pid_t pid, const char *what)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return fopen(path, "re");
-}
-
 bool dp_rss_process_conf(pid_t pid, struct dp_config *conf)
 {
     struct dp_config_error error;
@@ -219,7 +211,7 @@ bool dp_rss_process_conf(pid_t pid, struct dp_config *conf)
     char *word = NULL;
     size_t room = 0;
     bool is_there = false;
-    FILE *environment = open_of(pid, "environ");
+    FILE *environment = dp_rss_process_open(pid, "environ");
     dp_config_init(conf);
     while (environment && getdelim(&word, &room, '\0', environment) > 0)
         is_there |= !strncmp(word, key, sizeof key - 1) && !dp_config_parse(conf, word + sizeof key - 1, &error);
@@ -227,22 +219,6 @@ bool dp_rss_process_conf(pid_t pid, struct dp_config *conf)
     if (environment)
         fclose(environment);
     return is_there;
-}
-
-/* The pid that the process has in its own namespace. */
-static pid_t inner_pid(pid_t pid)
-{
-    char line[256];
-    pid_t inner = pid;
-    FILE *status = open_of(pid, "status");
-    while (status && fgets(line, sizeof line, status))
-        if (!strncmp(line, "NSpid:", 6)) {
-            const char *last = strrchr(line, '\t');
-            inner = last ? atoi(last + 1) : pid;
-        }
-    if (status)
-        fclose(status);
-    return inner;
 }
 
 /* A glob for the directory: %p becomes the pid, %e and %h anything. */
@@ -312,7 +288,7 @@ char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
 {
     static struct dp_config conf;
     char out[DP_CONFIG_TEXT] = "", directory[2 * DP_CONFIG_TEXT], root[64];
-    pid_t inner = inner_pid(p->pid);
+    pid_t inner = dp_process_inner_pid(p->pid);
     time_t start = start_of(p->pid);
     char *found = NULL;
     if (path)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define DP_RSS_NAME 160
@@ -38,7 +39,6 @@ struct dp_rss {
 
 /* Adds bytes to the part of that name. False: out of memory. */
 bool dp_rss_add(struct dp_rss *, const char *name, int64_t bytes);
-int64_t dp_rss_of(const struct dp_rss *, const char *name); /* 0: no such part */
 int64_t dp_rss_explained(const struct dp_rss *);
 void dp_rss_fini(struct dp_rss *);
 
@@ -55,14 +55,14 @@ struct dp_rss_process {
     char out[DP_RSS_OUT]; /* where it writes profiles, as it tells; "": not known */
 };
 
+/* Opens a file of /proc/PID for reading; NULL: it cannot be read. */
+FILE *dp_rss_process_open(pid_t pid, const char *file);
 /* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line. */
 int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
 /* The anonymous bytes of a range: its present pages that are not a file's; -1: not known. */
 int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end);
 /* Fills `out` and self_bytes, if the process tells. */
 void dp_rss_beacon_read(struct dp_rss_process *);
-/* The sum of the anonymous bytes of a kind. */
-int64_t dp_rss_process_kind(const struct dp_rss_process *, enum dp_vma_kind kind);
 /* Fills rss by kinds of mapping. False: out of memory. */
 bool dp_rss_process_parts(const struct dp_rss_process *, struct dp_rss *);
 void dp_rss_process_fini(struct dp_rss_process *);

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static FILE *open_of(pid_t pid, const char *what)
+FILE *dp_rss_process_open(pid_t pid, const char *file)
 {
     char path[96];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
     return fopen(path, "re");
 }
 
@@ -29,7 +29,7 @@ static size_t stack_bytes(pid_t pid)
 {
     char line[256];
     unsigned long long soft = 0;
-    FILE *limits = open_of(pid, "limits");
+    FILE *limits = dp_rss_process_open(pid, "limits");
     while (limits && !soft && fgets(line, sizeof line, limits))
         if (sscanf(line, "Max stack size %llu", &soft) != 1)
             soft = 0;
@@ -76,7 +76,7 @@ static bool begin_mapping(struct dp_rss_process *p, struct dp_vma *parsed)
 
 int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end)
 {
-    FILE *pagemap = open_of(pid, "pagemap");
+    FILE *pagemap = dp_rss_process_open(pid, "pagemap");
     const uintptr_t page = dp_page_bytes();
     uint64_t word;
     int64_t n = -1;
@@ -135,7 +135,7 @@ static uintptr_t stack_pointer(pid_t pid, const char *thread)
 {
     char what[64], line[256];
     snprintf(what, sizeof what, "task/%.20s/syscall", thread);
-    FILE *file = open_of(pid, what);
+    FILE *file = dp_rss_process_open(pid, what);
     if (!file)
         return 0;
     char *pc = fgets(line, sizeof line, file) ? strrchr(line, ' ') : NULL;
@@ -169,7 +169,7 @@ int dp_rss_process_read(struct dp_rss_process *p, pid_t pid)
     p->pid = pid;
     p->stack_bytes = stack_bytes(pid);
     errno = 0;
-    FILE *file = open_of(pid, "smaps");
+    FILE *file = dp_rss_process_open(pid, "smaps");
     char *line = NULL;
     size_t room = 0;
     bool ok = true;
@@ -198,7 +198,8 @@ int dp_rss_process_read(struct dp_rss_process *p, pid_t pid)
     return DP_EXIT_FAILED;
 }
 
-int64_t dp_rss_process_kind(const struct dp_rss_process *p, enum dp_vma_kind kind)
+/* The sum of the anonymous bytes of a kind. */
+static int64_t bytes_of(const struct dp_rss_process *p, enum dp_vma_kind kind)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < p->vmas.n; i++)
@@ -212,11 +213,9 @@ bool dp_rss_process_parts(const struct dp_rss_process *p, struct dp_rss *rss)
     rss->shared_bytes = p->shared_bytes;
     rss->file_bytes = p->resident_bytes - p->anonymous_bytes - p->shared_bytes;
     rss->swap_bytes = p->swap_bytes;
-    bool ok =
-        dp_rss_add(rss, DP_RSS_MALLOC, dp_rss_process_kind(p, DP_VMA_BRK) + dp_rss_process_kind(p, DP_VMA_ARENA)) &&
-        dp_rss_add(rss, DP_RSS_STACKS, dp_rss_process_kind(p, DP_VMA_STACK)) &&
-        dp_rss_add(rss, DP_RSS_FILES, dp_rss_process_kind(p, DP_VMA_FILE)) &&
-        dp_rss_add(rss, DP_RSS_SELF, p->self_bytes);
+    bool ok = dp_rss_add(rss, DP_RSS_MALLOC, bytes_of(p, DP_VMA_BRK) + bytes_of(p, DP_VMA_ARENA)) &&
+              dp_rss_add(rss, DP_RSS_STACKS, bytes_of(p, DP_VMA_STACK)) &&
+              dp_rss_add(rss, DP_RSS_FILES, bytes_of(p, DP_VMA_FILE)) && dp_rss_add(rss, DP_RSS_SELF, p->self_bytes);
     for (size_t i = 0; i < p->vmas.n && ok; i++) { /* memory to which the program gave a name */
         const struct dp_vma *vma = &p->vmas.at[i];
         char name[DP_RSS_NAME];

@@ -11,17 +11,16 @@
  * answer, or until its sender gives up.
  */
 #include "tool/run/control.h"
-#include "tool/recover/living.h"
 
+#include "base/process.h"
 #include "tmpfs/control.h"
 #include "tmpfs/table_place.h"
+#include "tool/recover/living.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -55,23 +54,6 @@ static int64_t now_ns(void)
 static void pause_for_answer(void)
 {
     nanosleep(&(struct timespec){0, LOOK_NS}, NULL);
-}
-
-/* The last number of the line NSpid, or the pid. */
-static pid_t inner_pid(pid_t pid)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    pid_t inner = pid;
-    while (file && fgets(line, sizeof line, file))
-        if (!strncmp(line, "NSpid:", 6))
-            for (char *at = line + 6, *end; (errno = 0, inner = (pid_t)strtol(at, &end, 10), end != at); at = end)
-                if (!*end || *end == '\n')
-                    break;
-    if (file)
-        fclose(file);
-    return inner;
 }
 
 /* Takes a line of /proc/PID/maps. */
@@ -112,7 +94,7 @@ static bool is_young(const struct target *target)
 static int find_target(struct target *target, pid_t pid, char *why, size_t n_why)
 {
     char path[64], line[8192];
-    *target = (struct target){.pid = pid, .inner = inner_pid(pid)};
+    *target = (struct target){.pid = pid, .inner = dp_process_inner_pid(pid)};
     target->start = dp_recover_living(pid, &target->thread);
     snprintf(path, sizeof path, "/proc/%d/task/%d/maps", (int)pid, (int)target->thread);
     FILE *file = target->start ? fopen(path, "re") : NULL;
