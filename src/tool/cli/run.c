@@ -193,88 +193,119 @@ static int serve_beside(const char *address, const struct dp_config *conf)
     return err;
 }
 
+struct start {
+    char **argv;
+    int argc, first;         /* COMMAND is argv[first] */
+    const char *serve;       /* the argument of --serve; NULL: none */
+    struct dp_run_text text; /* DELTAPROF_CONF of the program */
+    struct dp_config conf;   /* as in text */
+    struct dp_run_program program;
+    char library[PATH_MAX], push_dir[DP_CONFIG_TEXT];
+};
+
+static int refuse(int status, const char *why)
+{
+    dp_query_print_error("run", "%s", why);
+    return status;
+}
+
+/* err: a negative errno. */
+static int fail(const struct start *s, int err)
+{
+    dp_query_print_error("run", "%s: %s", s->argv[s->first], strerror(-err));
+    return DP_LAUNCH_REFUSED;
+}
+
+/* Reads the environment and the options into text and conf. 0, or an exit status after one line. */
+static int read_conf(struct start *s)
+{
+    struct dp_config_error error;
+    const char *inherited = getenv("DELTAPROF_CONF");
+    dp_config_init(&s->conf);
+    if (dp_config_parse(&s->conf, inherited, &error)) {
+        dp_query_print_error("run", "DELTAPROF_CONF: %s", error.line);
+        return DP_EXIT_USAGE;
+    }
+    int err = dp_run_text_append(&s->text, inherited);
+    if (!err)
+        err = options(s->argc, s->argv, &s->text, &s->serve, &s->first);
+    if (err == -EINVAL)
+        return DP_EXIT_USAGE;
+    if (!err && s->serve && !dp_config_parse(&s->conf, s->text.bytes, &error))
+        err = prepare_serving(&s->text, &s->conf);
+    if (!err && !dp_config_parse(&s->conf, s->text.bytes, &error))
+        err = dp_run_text_make_absolute(&s->text, &s->conf, !dp_config_given(&s->conf, "out") && !*s->conf.listen);
+    if (err)
+        return fail(s, err);
+    return dp_config_parse(&s->conf, s->text.bytes, &error) ? refuse(DP_EXIT_USAGE, error.line) : 0;
+}
+
+/* Checks conf before anything is started. 0, or an exit status after one line. */
+static int check_conf(struct start *s)
+{
+    struct dp_config_error error;
+    struct dp_config_address address;
+    char why[PATH_MAX + 512];
+    const struct dp_config *conf = &s->conf;
+    if (dp_config_check(conf, &error) || (*conf->lock_names && dp_lock_kinds_read(conf->lock_names, &error)))
+        return refuse(DP_EXIT_USAGE, error.line);
+    if (s->serve && !dp_serve_address_parse(s->serve, *conf->token, "run", "--serve", &address))
+        return DP_EXIT_USAGE;
+    if ((dp_config_given(conf, "out") && dp_run_text_check_out(conf, why, sizeof why)) ||
+        (*conf->push && dp_run_beside_check(conf, s->push_dir, why, sizeof why)))
+        return refuse(DP_EXIT_USAGE, why);
+    return 0;
+}
+
+/* Finds the program and the library for it. 0, or an exit status after one line. */
+static int find_files(struct start *s)
+{
+    char why[PATH_MAX + 512];
+    int status = dp_run_program_find(&s->program, s->argv[s->first], why, sizeof why);
+    if (!status && dp_run_preload_find(s->program.is_musl, s->library, why, sizeof why))
+        status = DP_LAUNCH_REFUSED;
+    return status ? refuse(status, why) : 0;
+}
+
+/* Starts the processes that push and serve. 0, or an exit status after one line. */
+static int start_beside(struct start *s)
+{
+    int err = *s->conf.push ? dp_run_beside_start(&s->conf, s->push_dir) : 0;
+    if (err) {
+        dp_query_print_error("run", "push=%s: %s: %s", s->conf.push, s->push_dir, strerror(-err));
+        return DP_LAUNCH_REFUSED;
+    }
+    return s->serve && serve_beside(s->serve, &s->conf) ? DP_LAUNCH_REFUSED : 0;
+}
+
+/* Becomes the program. Returns an exit status, after one line, if that failed. */
+static int execute(struct start *s)
+{
+    int err = set_environment(s->library, s->text.bytes ? s->text.bytes : "", s->program.binary);
+    if (err)
+        return fail(s, err);
+    warn(&s->program, s->conf.inside);
+    const char *out = dp_config_given(&s->conf, "out") ? s->conf.out : *s->conf.listen ? "" : ".";
+    if (*out && !strchr(out, '%'))
+        dp_recover_all(NULL, out, NULL); /* of earlier runs that were killed */
+    become(&s->program, s->argc - s->first, s->argv + s->first);
+    return fail(s, -errno);
+}
+
 int dp_cli_run(int argc, char **argv)
 {
-    static struct dp_run_program program;
-    static struct dp_config conf;
-    char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
-    struct dp_config_error error;
-    struct dp_run_text text = {0};
-    const char *serve = NULL;
-    int first = 0, status = DP_EXIT_USAGE;
-
+    static struct start s;
+    s.argc = argc;
+    s.argv = argv;
     if (dp_cli_help(argc, argv, about)) {
         print_keys();
         return 0;
     }
-    dp_config_init(&conf);
-    const char *inherited = getenv("DELTAPROF_CONF");
-    if (dp_config_parse(&conf, inherited, &error)) {
-        dp_query_print_error("run", "DELTAPROF_CONF: %s", error.line);
-        return DP_EXIT_USAGE;
-    }
-    int failed = dp_run_text_append(&text, inherited);
-    if (!failed)
-        failed = options(argc, argv, &text, &serve, &first);
-    if (failed == -EINVAL)
-        goto out;
-    status = DP_LAUNCH_REFUSED;
-    if (!failed && serve && !dp_config_parse(&conf, text.bytes, &error))
-        failed = prepare_serving(&text, &conf);
-    if (!failed && !dp_config_parse(&conf, text.bytes, &error))
-        failed = dp_run_text_make_absolute(&text, &conf, !dp_config_given(&conf, "out") && !*conf.listen);
-    if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
-                    (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
-        status = DP_EXIT_USAGE;
-        dp_query_print_error("run", "%s", error.line);
-        goto out;
-    }
-    struct dp_config_address address;
-    if (!failed && serve && !dp_serve_address_parse(serve, *conf.token, "run", "--serve", &address)) {
-        status = DP_EXIT_USAGE;
-        goto out;
-    }
-    if (!failed && dp_config_given(&conf, "out") && dp_run_text_check_out(&conf, why, sizeof why)) {
-        status = DP_EXIT_USAGE;
-        dp_query_print_error("run", "%s", why);
-        goto out;
-    }
-    if (!failed && *conf.push && dp_run_beside_check(&conf, dir, why, sizeof why)) {
-        status = DP_EXIT_USAGE;
-        dp_query_print_error("run", "%s", why);
-        goto out;
-    }
-    if (!failed) {
-        status = dp_run_program_find(&program, argv[first], why, sizeof why);
-        if (!status && dp_run_preload_find(program.is_musl, library, why, sizeof why))
-            status = DP_LAUNCH_REFUSED;
-        if (status) {
-            dp_query_print_error("run", "%s", why);
-            goto out;
-        }
-        failed = *conf.push ? dp_run_beside_start(&conf, dir) : 0;
-        if (failed) {
-            status = DP_LAUNCH_REFUSED;
-            dp_query_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
-            goto out;
-        }
-        if (serve && serve_beside(serve, &conf)) {
-            status = DP_LAUNCH_REFUSED;
-            goto out;
-        }
-        failed = set_environment(library, text.bytes ? text.bytes : "", program.binary);
-    }
-    status = DP_LAUNCH_REFUSED;
-    if (!failed) {
-        warn(&program, conf.inside);
-        const char *out = dp_config_given(&conf, "out") ? conf.out : *conf.listen ? "" : ".";
-        if (*out && !strchr(out, '%'))
-            dp_recover_all(NULL, out, NULL); /* of earlier runs that were killed */
-        become(&program, argc - first, argv + first);
-        failed = -errno;
-    }
-    dp_query_print_error("run", "%s: %s", argv[first], strerror(-failed));
-out:
-    free(text.bytes);
+    int status = read_conf(&s);
+    status = status ? status : check_conf(&s);
+    status = status ? status : find_files(&s);
+    status = status ? status : start_beside(&s);
+    status = status ? status : execute(&s);
+    free(s.text.bytes);
     return status;
 }
