@@ -3,13 +3,12 @@
 #include "tool/cli/cli.h"
 #include "config/config.h"
 #include "base/text.h"
+#include "tool/cli/options.h"
 #include "tool/query/print.h"
 #include "tool/run/conf_text.h"
 #include "tool/run/control.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,15 +74,11 @@ static int add_keys(struct request *request, const char *words)
 
 static int read_pid(struct request *request, const char *word)
 {
-    char *end;
-    errno = 0;
-    long pid = strtol(word, &end, 10);
-    if (!isdigit((unsigned char)*word) || *end || errno || pid <= 0 || pid > INT_MAX) {
-        dp_query_print_error(request->verb, "%s is not the number of a process", word);
-        return DP_EXIT_USAGE;
-    }
-    request->pid = (pid_t)pid;
-    return 0;
+    request->pid = dp_cli_options_process(word);
+    if (request->pid)
+        return 0;
+    dp_query_print_error(request->verb, "%s is not the number of a process", word);
+    return DP_EXIT_USAGE;
 }
 
 /* The argument of an option that begins with `name`, if word does; NULL: it is another word, or has none. */

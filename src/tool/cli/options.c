@@ -46,11 +46,15 @@ int dp_cli_options_count(const char *verb, const char *option, size_t *n)
     return DP_EXIT_USAGE;
 }
 
-pid_t dp_cli_options_pid(const char *word)
+pid_t dp_cli_options_process(const char *word)
 {
     char *end;
     errno = 0;
     long pid = strtol(word, &end, 10);
-    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
-    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
+    return isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+pid_t dp_cli_options_pid(const char *word)
+{
+    return access(word, F_OK) ? dp_cli_options_process(word) : 0;
 }

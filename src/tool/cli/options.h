@@ -30,5 +30,7 @@ int dp_cli_options_read(int argc, char **argv, const struct dp_cli_option *own, 
 /* Reads optarg, a count, which `option` of the verb has. 0, or DP_EXIT_USAGE after one line. */
 int dp_cli_options_count(const char *verb, const char *option, size_t *n);
 
-/* 0: the word is not a number of a process, or a file has this name. */
+/* The number of a process that the word is; 0: it is none. */
+pid_t dp_cli_options_process(const char *word);
+/* The same; 0 also if a file has this name. */
 pid_t dp_cli_options_pid(const char *word);
