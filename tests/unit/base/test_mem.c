@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -112,6 +113,24 @@ static void tables_are_carved_from_one_reservation_and_charged(void **state)
     dp_mem_cap(64 << 20);
 }
 
+/* The cap allows more than the address space has. */
+static void what_the_kernel_refuses_is_not_mapped(void **state)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {PAGE, PAGE};
+        int n = 0;
+        bool ok = !setrlimit(RLIMIT_AS, &none) && !dp_mem_map(8 << 20);
+        while (n < 1000 && dp_mem_map(PAGE)) /* the rest of a batch */
+            n++;
+        _exit(!ok || n == 1000);
+    }
+    int status;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+}
+
 /* Lists of what is mapped are disjoint, and have each piece with its size; what is unmapped is in none. */
 static void lists_are(char *const *pieces, const size_t *sizes, int n)
 {
@@ -190,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_beyond_the_cap_is_mapped),
+        cmocka_unit_test(what_the_kernel_refuses_is_not_mapped),
         cmocka_unit_test(tables_are_carved_from_one_reservation_and_charged),
         cmocka_unit_test(only_whole_pieces_go_to_huge_pages),
         cmocka_unit_test(mappings_are_listed_once_with_their_sizes),

@@ -2,8 +2,14 @@
 /* Where walks end: at the outermost frame, at unmapped memory, at code without unwind data, at wrong frame pointers. */
 #include "walk_stacks.h"
 
+#include "base/mem.h"
+
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static __attribute__((noinline)) void here(struct deltaprof_site *site)
 {
@@ -121,6 +127,25 @@ static void code_without_unwind_data_ends_the_walk(void **state)
     munmap(page, 4096);
 }
 
+/* In children, because an init is not undone. */
+static void an_init_without_enough_memory_is_an_error(void **state)
+{
+    int result = 1, n_pages = 0;
+    for (; result == 1; n_pages++) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            dp_mem_cap(dp_mem_used() + (size_t)n_pages * dp_page_bytes());
+            int err = dp_unwind_init(DP_UNWIND_AUTO, DEPTH, 64 << 10);
+            _exit(!err ? 0 : err == -ENOMEM ? 1 : 2);
+        }
+        assert_true(child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result));
+        result = WEXITSTATUS(result);
+    }
+    assert_int_equal(result, 0);
+    assert_true(n_pages > 2);
+}
+
 /* Must be the last test: from here on walks use frame pointers only. */
 static void wrong_frame_pointers_end_the_walk(void **state)
 {
@@ -165,6 +190,7 @@ int main(void)
         cmocka_unit_test(only_the_stack_of_a_thread_counts_as_its_own),
         cmocka_unit_test(a_walk_stops_before_unmapped_memory),
         cmocka_unit_test(code_without_unwind_data_ends_the_walk),
+        cmocka_unit_test(an_init_without_enough_memory_is_an_error),
         cmocka_unit_test(wrong_frame_pointers_end_the_walk),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

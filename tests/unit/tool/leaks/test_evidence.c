@@ -445,6 +445,24 @@ static void few_points_have_quarters_too(void **state_)
     }
 }
 
+static void ticks_without_a_change_neither_grow_nor_shrink(void **state_)
+{
+    (void)state_;
+    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    struct dp_leaks_curve c = {.row_value = 0};
+    for (int t = 0; t < TICKS; t++) {
+        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        p.work[t] = 80;
+        c.samples[t] = t / 4 + 1;
+        c.bytes[t] = c.samples[t] * SAMPLE;
+        c.allocated_samples[t] = t % 4 == 0;
+    }
+    struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+    assert_int_equal(e.n_down, 0);
+    assert_true(e.n_up >= e.n_steps / 4 && e.n_up <= e.n_steps / 4 + 1);
+    assert_true(e.n_steps > 8);
+}
+
 static void a_process_without_ticks_has_no_growth(void **state_)
 {
     (void)state_;
@@ -471,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
         cmocka_unit_test(few_points_have_quarters_too),
+        cmocka_unit_test(ticks_without_a_change_neither_grow_nor_shrink),
         cmocka_unit_test(a_process_without_ticks_has_no_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
