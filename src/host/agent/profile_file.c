@@ -56,7 +56,9 @@ void dp_agent_files_note_no_sample(const struct dp_agent_files *files, const cha
     close(fd);
 }
 
-int dp_agent_file_out_of_the_way(int fd)
+/* Moves the descriptor above the host's numbers, if the limit allows, and returns it; a negative one is returned as it
+ * is. */
+static int move_high(int fd)
 {
     if (fd < 0 || fd >= HOST_FDS)
         return fd;
@@ -103,7 +105,7 @@ static int open_directory(struct dp_agent_files *files)
 {
     if (files->next)
         return 0;
-    int fd = dp_agent_file_out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = move_high(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     files->dir_fd = fd;
@@ -165,7 +167,7 @@ static int open_temporary(struct dp_agent_file *file)
     for (int tries = 0; err == 0 && tries < 16; tries++) {
         dp_profile_name_format_temporary(file->temporary, files->program, files->pid, file->kind,
                                          (uint64_t)dp_clock_wall_ns());
-        file->fd = dp_agent_file_out_of_the_way(
+        file->fd = move_high(
             openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
             file->open = true;

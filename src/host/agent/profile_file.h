@@ -44,12 +44,6 @@ struct dp_agent_file {
     char temporary[DP_PROFILE_NAME_MAX];
 };
 
-/*
- * Moves the descriptor above the host's numbers, if the limit allows, and returns it; a negative one is returned as it
- * is.
- */
-int dp_agent_file_out_of_the_way(int fd);
-
 /* Expands %e %p %h %% of out, an absolute path. -ENAMETOOLONG. */
 int dp_agent_files_init(struct dp_agent_files *files, const char *out, const char *program, pid_t pid, int64_t keep);
 

@@ -98,7 +98,8 @@ static void cut_parameters(const char *name, char *to, size_t size)
     to[n] = 0;
 }
 
-unsigned dp_lock_name_verdict(const char *name_and_parameters)
+/* The verdict (futex_class.h) for a function of this name. DP_LOCK_FUTEX: the name shows no kind. */
+static unsigned verdict_of(const char *name_and_parameters)
 {
     char text[1024], *name = text;
     cut_parameters(name_and_parameters, text, sizeof text);
@@ -149,7 +150,7 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
     const struct dp_symbols_symbol *symbol =
         a->files ? dp_symbols_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
                  : dp_symbols_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
-    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_LOCK_UNNAMED;
+    unsigned verdict = missed ? 0 : symbol ? verdict_of(symbol->lines[0].function->name) : DP_LOCK_UNNAMED;
     dp_symbols_unlock();
     return verdict;
 }

@@ -12,9 +12,6 @@
 
 #include <stdbool.h>
 
-/* The verdict (futex_class.h) for a function of this name. DP_LOCK_FUTEX: the name shows no kind. */
-unsigned dp_lock_name_verdict(const char *name);
-
 /*
  * Gives verdicts to the frames of undecided classes, and to the frames of these rows (NULL: no rows). kind: of the
  * rows. files: opened where names need them, and left open; NULL: only names that are known already are used.

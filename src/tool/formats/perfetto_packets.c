@@ -29,8 +29,7 @@ void dp_formats_timeline_put_number(struct dp_formats_timeline_message *m, unsig
         m->bytes.n = (size_t)(dp_wire_put_field(at, field, value) - m->bytes.at);
 }
 
-void dp_formats_timeline_put_bytes(struct dp_formats_timeline_message *m, unsigned field, const void *bytes,
-                                   size_t n_bytes)
+static void put_bytes(struct dp_formats_timeline_message *m, unsigned field, const void *bytes, size_t n_bytes)
 {
     uint8_t *at = room(m, 2 * DP_WIRE_VARINT_MAX + n_bytes);
     if (at)
@@ -39,13 +38,13 @@ void dp_formats_timeline_put_bytes(struct dp_formats_timeline_message *m, unsign
 
 void dp_formats_timeline_put_text(struct dp_formats_timeline_message *m, unsigned field, const char *text)
 {
-    dp_formats_timeline_put_bytes(m, field, text, strlen(text));
+    put_bytes(m, field, text, strlen(text));
 }
 
 void dp_formats_timeline_put_message(struct dp_formats_timeline_message *m, unsigned field,
                                      struct dp_formats_timeline_message *from)
 {
-    dp_formats_timeline_put_bytes(m, field, from->bytes.at, from->bytes.n);
+    put_bytes(m, field, from->bytes.at, from->bytes.n);
     m->err = m->err ? m->err : from->err;
     dp_vec_clear(&from->bytes);
 }
@@ -68,8 +67,7 @@ static void tell_names(struct dp_formats_timeline_packets *t, struct dp_formats_
     for (; names->n_told < dp_strings_count(&names->set); names->n_told++) {
         uint32_t number = (uint32_t)names->n_told;
         dp_formats_timeline_put_number(&t->innermost, 1, number + 1);
-        dp_formats_timeline_put_bytes(&t->innermost, 2, dp_strings_at(&names->set, number),
-                                      dp_strings_size(&names->set, number));
+        put_bytes(&t->innermost, 2, dp_strings_at(&names->set, number), dp_strings_size(&names->set, number));
         dp_formats_timeline_put_message(&t->inner, field, &t->innermost);
     }
 }

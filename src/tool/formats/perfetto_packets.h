@@ -32,8 +32,6 @@ struct dp_formats_timeline_packets {
 };
 
 void dp_formats_timeline_put_number(struct dp_formats_timeline_message *, unsigned field, uint64_t value);
-void dp_formats_timeline_put_bytes(struct dp_formats_timeline_message *, unsigned field, const void *bytes,
-                                   size_t n_bytes);
 void dp_formats_timeline_put_text(struct dp_formats_timeline_message *, unsigned field, const char *text);
 /* Puts `from` into the message and empties it. */
 void dp_formats_timeline_put_message(struct dp_formats_timeline_message *, unsigned field,

@@ -75,7 +75,9 @@ static int push_label(struct dp_pack *pack, const struct dp_model *m, const stru
     return err ? err : dp_pack_intern_text(pack, label->str ? dp_model_text(m, label->str) : number, &pair[1]);
 }
 
-int dp_pack_node(struct dp_pack *pack, struct dp_pack_kind *kind, const uint32_t *stack, uint32_t depth, uint32_t *node)
+/* The node of a stack of the kind's model. 0 or -ENOMEM. */
+static int find_node(struct dp_pack *pack, struct dp_pack_kind *kind, const uint32_t *stack, uint32_t depth,
+                     uint32_t *node)
 {
     int err = 0;
     bool of_holder = false;
@@ -91,7 +93,7 @@ static int describe(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t ro
     enum { MAX_LABELS = 32 };
     const struct dp_model *m = &kind->model;
     uint32_t pairs[MAX_LABELS][2], n_labels = dp_model_n_labels(m, row), node, labels = 0;
-    int err = dp_pack_node(pack, kind, dp_model_stack(m, row), dp_model_depth(m, row), &node);
+    int err = find_node(pack, kind, dp_model_stack(m, row), dp_model_depth(m, row), &node);
     if (n_labels > MAX_LABELS)
         n_labels = MAX_LABELS;
     for (uint32_t i = 0; i < n_labels && !err; i++)

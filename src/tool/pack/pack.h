@@ -94,8 +94,6 @@ int dp_pack_put_signed(struct dp_pack *, int64_t n);
 int dp_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);
 int dp_pack_intern_text(struct dp_pack *, const char *text, uint32_t *number);
 
-/* The node of a stack of the kind's model. 0 or -ENOMEM. */
-int dp_pack_node(struct dp_pack *, struct dp_pack_kind *, const uint32_t *stack, uint32_t depth, uint32_t *node);
 /* The comments of a tick. d NULL: there are none. 0 or -ENOMEM. */
 int dp_pack_put_comments(struct dp_pack *, const struct dp_decode *d);
 

@@ -168,7 +168,7 @@ static int add_glob(struct dp_query_paths *p, const char *verb, const char *path
     return status;
 }
 
-int dp_query_paths_add(struct dp_query_paths *p, const char *verb, const char *path)
+static int add_path(struct dp_query_paths *p, const char *verb, const char *path)
 {
     struct stat st;
     int missing = strcmp(path, "-") && stat(path, &st);
@@ -226,7 +226,7 @@ int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **pa
     p->given = paths;
     p->n_given = n;
     for (size_t i = 0; i < n && !status; i++)
-        status = dp_query_paths_add(p, verb, paths[i]);
+        status = add_path(p, verb, paths[i]);
     return !status && n > 1 && skip_repeated(p) ? out_of_memory(verb) : status;
 }
 

@@ -15,12 +15,10 @@ struct dp_query_paths {
 };
 
 /*
- * Adds what path names: "-" and a file as they are; of a directory, and of directories in it, the files named
- * PROGRAM.PID.SEQ.KIND.pb.gz, or if there is none, all *.pb.gz; of a glob, what it matches. 0, or DP_EXIT_FAILED after
- * one line that says why.
+ * Adds what the paths of a command line name, each file once, up to the first path that fails: "-" and a file as they
+ * are; of a directory, and of directories in it, the files named PROGRAM.PID.SEQ.KIND.pb.gz, or if there is none, all
+ * *.pb.gz; of a glob, what it matches. 0, or DP_EXIT_FAILED after one line that says why.
  */
-int dp_query_paths_add(struct dp_query_paths *, const char *verb, const char *path);
-/* Adds what the paths of a command line name, each file once, up to the first path that fails. */
 int dp_query_paths_add_all(struct dp_query_paths *, const char *verb, char **paths, size_t n);
 
 /*

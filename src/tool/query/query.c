@@ -318,7 +318,8 @@ static void fall_back(struct dp_query *v)
     v->type = has_other ? other : v->type;
 }
 
-int dp_query_choose_type(struct dp_query *v)
+/* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
+static int choose_type(struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;
     const char *wanted = v->type_name;
@@ -449,7 +450,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
         status = DP_EXIT_FAILED;
     }
     if (!status)
-        status = dp_query_choose_type(v);
+        status = choose_type(v);
     if (!status)
         fall_back(v);
     if (!status)

@@ -167,12 +167,10 @@ bool dp_query_may_skip(const struct dp_query *);
 void dp_query_set_naming(struct dp_query *);
 /* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
 int dp_query_restart(struct dp_query *);
-/* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
 /* Gives the samples of the file that is added next the label of its process. 0 or -ENOMEM. */
 int dp_query_set_process(struct dp_query *, const char *path);
+/* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
 int dp_query_open(struct dp_query *, size_t i, struct dp_query_source *own, struct dp_query_source **source);
-/* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
-int dp_query_choose_type(struct dp_query *);
 void dp_query_fini(struct dp_query *);
 
 /* Another view with the options of v, which must outlive it; and its end. */
