@@ -104,6 +104,19 @@ DELTAPROF_API bool deltaprof_frames_interrupted(const struct deltaprof_frames *f
  */
 DELTAPROF_API bool deltaprof_frames_readable(struct deltaprof_frames *frames, const void *address, size_t n_bytes);
 
+/*
+ * The same for samples of wall time. There the provider is called for another thread of the process, which waits in the
+ * kernel and may go on at any moment, or end. So the provider reads that thread's structures by deltaprof_frames_copy
+ * only. If the thread has run meanwhile, the frames are not used. Calls come one after another, never in a hook.
+ */
+DELTAPROF_API int deltaprof_frames_provide_waiting(deltaprof_frames_fn fn, void *ctx);
+
+/* The kernel's id of the thread that waits. Context: such a provider. */
+DELTAPROF_API int deltaprof_frames_waiting_thread(const struct deltaprof_frames *frames);
+
+/* Copies n_bytes at `from` to `to`. False: not all of them can be read. Context: such a provider. */
+DELTAPROF_API bool deltaprof_frames_copy(struct deltaprof_frames *frames, void *to, const void *from, size_t n_bytes);
+
 /* ---- generated code ---------------------------------------------------------------------------------------------- */
 
 /*

@@ -47,6 +47,7 @@ int deltaprof_python_attach(void)
     if (err)
         return err;
     deltaprof_frames_provide_anywhere(dp_python_frames, NULL);
+    dp_python_provide_waiting();
     dp_python_watch_forks();
     /* The objects of a free-threaded build must lie in its own heaps, where its garbage collector finds them. */
     if (mode == DELTAPROF_PYTHON_AUTO && !dp_python.free_threaded)

@@ -40,6 +40,17 @@ enum {
 
 static DP_LARGE uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
+uint32_t dp_python_function(const char *code, const struct deltaprof_function *f)
+{
+    uint32_t *known = &known_functions[((uintptr_t)code >> 4) * 0x9E3779B97F4A7C15u >> 52];
+    uint32_t id = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (deltaprof_function_is(id, f))
+        return id;
+    id = deltaprof_function_find(f);
+    __atomic_store_n(known, id, __ATOMIC_RELAXED);
+    return id;
+}
+
 static uint32_t function_of(const char *code)
 {
     char name[DP_PYTHON_TEXT], file[DP_PYTHON_TEXT];
@@ -50,13 +61,7 @@ static uint32_t function_of(const char *code)
     }
     dp_python_text(dp_python_pointer(code, dp_python.at.code_file), file, &f.file, &f.n_file);
     f.first_line = (uint32_t)dp_python_int(code, dp_python.at.code_first_line);
-    uint32_t *known = &known_functions[((uintptr_t)code >> 4) * 0x9E3779B97F4A7C15u >> 52];
-    uint32_t id = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (deltaprof_function_is(id, &f))
-        return id;
-    id = deltaprof_function_find(&f);
-    __atomic_store_n(known, id, __ATOMIC_RELAXED);
-    return id;
+    return dp_python_function(code, &f);
 }
 
 static uint32_t line_of(const char *code, size_t offset)
@@ -72,8 +77,7 @@ static uint32_t line_of(const char *code, size_t offset)
                              (uint32_t)dp_python_int(code, dp_python.at.code_first_line), offset);
 }
 
-/* The position of the frame in its code, in bytes. False: the frame has not begun. */
-static bool place_of(const char *frame, const char *code, size_t *offset)
+bool dp_python_place_of(const char *frame, const char *fields, const char *code, size_t *offset)
 {
     if (dp_python.minor < 11) {
         int32_t at = dp_python_int(frame, dp_python.at.frame_instruction);
@@ -81,7 +85,8 @@ static bool place_of(const char *frame, const char *code, size_t *offset)
         return true;
     }
     intptr_t at = dp_python_pointer(frame, dp_python.at.frame_instruction) - (code + dp_python.at.code_bytes);
-    if (frame[dp_python.at.frame_owner] != OWNER_GENERATOR && at < 2 * dp_python_int(code, dp_python.at.code_traceable))
+    if (frame[dp_python.at.frame_owner] != OWNER_GENERATOR &&
+        at < 2 * dp_python_int(fields, dp_python.at.code_traceable))
         return false;
     *offset = at < 0 ? 0 : (size_t)at;
     return true;
@@ -140,7 +145,7 @@ static bool push(struct deltaprof_frames *out, const char *frame)
     code -= (uintptr_t)code & TAGS;
     size_t offset;
     if (!is_readable(out, code, CODE_BYTES) || !dp_python_is(code, dp_python.code_type) ||
-        !place_of(frame, code, &offset))
+        !dp_python_place_of(frame, code, code, &offset))
         return true;
     return push_known(out, code, offset);
 }

@@ -100,6 +100,16 @@ const char *dp_python_innermost(void);
 /* The frame provider. Context: hook. */
 void dp_python_frames(void *ctx, struct deltaprof_frames *frames);
 
+/* The provider for threads that wait. Context: init. */
+void dp_python_provide_waiting(void);
+
+/* The id of a code object's function, from a cache by its address. Context: hook. */
+uint32_t dp_python_function(const char *code, const struct deltaprof_function *);
+
+/* The position of a frame in its code, in bytes. fields: the code object at `code`, or a copy. False: the frame has not
+ * begun. Context: hook. */
+bool dp_python_place_of(const char *frame, const char *fields, const char *code, size_t *offset);
+
 /* The line of an instruction `offset` bytes into a code object's bytes; 0: it has none. Context: hook. */
 uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_line, size_t offset);
 

@@ -25,22 +25,27 @@
 #include "host/unwind/provided.h"
 
 #include "base/mem.h"
-#include "base/mem.h"
 #include "base/stats.h"
 #include "host/objects/functions.h"
 
 #include <deltaprof/frames.h>
 #include <errno.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum { PROVIDERS_MAX = 4, PAGES_KNOWN = 8 };
 
-static struct {
-    deltaprof_frames_fn _Atomic fn; /* [PROVIDER]: ctx is written before it */
-    void *ctx;
-    bool anywhere; /* it may be called in a signal handler, at any instruction */
-} providers[PROVIDERS_MAX];
-static _Atomic uint32_t n_claimed;
-_Atomic bool dp_provided_exist;
+struct providers {
+    struct {
+        deltaprof_frames_fn _Atomic fn; /* [PROVIDER]: ctx is written before it */
+        void *ctx;
+        bool anywhere; /* it may be called in a signal handler, at any instruction */
+    } at[PROVIDERS_MAX];
+    _Atomic uint32_t n_claimed;
+};
+static struct providers usual, of_waiting;
+_Atomic bool dp_provided_exist, dp_provided_exist_waiting;
 
 struct run {
     uintptr_t anchor; /* 0: none was given */
@@ -89,31 +94,51 @@ uintptr_t *dp_provided_sps(struct dp_stack_cache *cache, unsigned depth)
 
 /* ---- providers -------------------------------------------------------------------------------------------------- */
 
-static int provide(deltaprof_frames_fn fn, void *ctx, bool anywhere)
+static int provide(struct providers *to, deltaprof_frames_fn fn, void *ctx, bool anywhere)
 {
     for (uint32_t i = 0; i < PROVIDERS_MAX; i++)
-        if (dp_load_acquire(&providers[i].fn) == fn && providers[i].ctx == ctx) /* [PROVIDER] */
+        if (dp_load_acquire(&to->at[i].fn) == fn && to->at[i].ctx == ctx) /* [PROVIDER] */
             return -EEXIST;
-    uint32_t i = dp_load_relaxed(&n_claimed);
+    uint32_t i = dp_load_relaxed(&to->n_claimed);
     do {
         if (i == PROVIDERS_MAX)
             return -ENOSPC;
-    } while (!dp_cas_relaxed(&n_claimed, &i, i + 1));
-    providers[i].ctx = ctx;
-    providers[i].anywhere = anywhere;
-    dp_store_release(&providers[i].fn, fn); /* [PROVIDER] else a walk could call it with another's ctx */
-    dp_store_relaxed(&dp_provided_exist, true);
+    } while (!dp_cas_relaxed(&to->n_claimed, &i, i + 1));
+    to->at[i].ctx = ctx;
+    to->at[i].anywhere = anywhere;
+    dp_store_release(&to->at[i].fn, fn); /* [PROVIDER] else a walk could call it with another's ctx */
+    dp_store_relaxed(to == &usual ? &dp_provided_exist : &dp_provided_exist_waiting, true);
     return 0;
 }
 
 int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
 {
-    return provide(fn, ctx, false);
+    return provide(&usual, fn, ctx, false);
 }
 
 int deltaprof_frames_provide_anywhere(deltaprof_frames_fn fn, void *ctx)
 {
-    return provide(fn, ctx, true);
+    return provide(&usual, fn, ctx, true);
+}
+
+int deltaprof_frames_provide_waiting(deltaprof_frames_fn fn, void *ctx)
+{
+    return provide(&of_waiting, fn, ctx, false);
+}
+
+int deltaprof_frames_waiting_thread(const struct deltaprof_frames *frames)
+{
+    return frames->native->waiting;
+}
+
+bool deltaprof_frames_copy(struct deltaprof_frames *frames, void *to, const void *from, size_t n_bytes)
+{
+    (void)frames;
+    int saved = errno;
+    struct iovec local = {to, n_bytes}, remote = {(void *)(uintptr_t)from, n_bytes};
+    long n = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
+    errno = saved;
+    return n >= 0 && (size_t)n == n_bytes;
 }
 
 bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32_t function, uint32_t line)
@@ -159,6 +184,9 @@ void deltaprof_frames_labels(struct deltaprof_frames *frames, uint32_t set)
 bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes)
 {
     uintptr_t first = (uintptr_t)address & ~(uintptr_t)7, last = ((uintptr_t)address + n_bytes - 1) & ~(uintptr_t)7;
+    const struct dp_native_stack *native = frames->native;
+    if (native->waiting) /* where its stack ends is not known, but the walk came as far as its outermost frame */
+        return native->depth && first >= native->sps[0] && last < native->sps[native->depth - 1] + DP_PAGE_LEAST;
     return n_bytes && n_bytes < DP_PAGE_LEAST && last >= first && first > DP_PAGE_LEAST &&
            dp_reach_word(&frames->reach, first) && dp_reach_word(&frames->reach, last);
 }
@@ -250,11 +278,12 @@ static bool runs_next(const struct merge *m, dp_frame_id native)
 
 static void ask(struct deltaprof_frames *frames)
 {
+    struct providers *providers = frames->native->waiting ? &of_waiting : &usual;
     for (uint32_t i = 0; i < PROVIDERS_MAX; i++) {
-        deltaprof_frames_fn fn = dp_load_acquire(&providers[i].fn); /* [PROVIDER] */
-        if (!fn || (frames->native->interrupted && !providers[i].anywhere))
+        deltaprof_frames_fn fn = dp_load_acquire(&providers->at[i].fn); /* [PROVIDER] */
+        if (!fn || (frames->native->interrupted && !providers->at[i].anywhere))
             continue;
-        fn(providers[i].ctx, frames);
+        fn(providers->at[i].ctx, frames);
         uint32_t end = frames->n_runs ? frames->runs[frames->n_runs - 1].end : 0;
         if (frames->n_ids > end)
             deltaprof_frames_anchor(frames, NULL);
@@ -266,7 +295,8 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
 {
     struct scratch scratch = scratch_of(cache, depth);
     struct deltaprof_frames frames = {.native = native, .ids = cache->stage_ids, .runs = scratch.runs, .depth = depth};
-    dp_reach_begin(&frames.reach, &cache->own, sp);
+    if (!native->waiting)
+        dp_reach_begin(&frames.reach, &cache->own, sp);
     ask(&frames);
     out->labels = frames.labels;
     if (!frames.n_ids)

@@ -13,6 +13,8 @@ struct dp_native_stack {
     bool cut;
     bool guessed;     /* by frame pointers: frames may be missing */
     bool interrupted; /* a signal interrupted the thread at any instruction */
+    int32_t
+        waiting; /* the id of another thread, whose stack it is and which waits in the kernel; 0: the calling one's */
     /* sps[i]: where frame i begins; it ends where frame i + 1 begins. NULL: they are in the stack cache. */
     const uintptr_t *sps;
 };
@@ -22,6 +24,13 @@ extern _Atomic bool dp_provided_exist DP_INTERNAL;
 static inline bool dp_provided_any(void)
 {
     return dp_load_relaxed(&dp_provided_exist);
+}
+
+/* The same for threads that wait. */
+extern _Atomic bool dp_provided_exist_waiting DP_INTERNAL;
+static inline bool dp_provided_any_waiting(void)
+{
+    return dp_load_relaxed(&dp_provided_exist_waiting);
 }
 
 /*

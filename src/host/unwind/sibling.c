@@ -140,8 +140,8 @@ static bool step_by(struct walk *w, const struct dp_sibling *at, uint32_t rule, 
     }
 }
 
-uint32_t dp_sibling_walk(const struct dp_sibling *at, uint32_t generation, dp_frame_id *frames, uint32_t depth,
-                         bool *cut)
+uint32_t dp_sibling_walk(const struct dp_sibling *at, uint32_t generation, dp_frame_id *frames, uintptr_t *sps,
+                         uint32_t depth, bool *cut)
 {
     struct walk w;
     w.pc = at->pc;
@@ -162,6 +162,8 @@ uint32_t dp_sibling_walk(const struct dp_sibling *at, uint32_t generation, dp_fr
             dp_walk_plausible(pc) ? dp_unwind_cache_of_sibling(pc, w.exact, generation, at->is_there, at->ctx) : 0;
         if (!value)
             break;
+        if (sps)
+            sps[n] = w.sp;
         frames[n++] = dp_unwind_cache_frame(value);
         if (!step_by(&w, at, dp_unwind_cache_rule(value), generation, &whole))
             break;

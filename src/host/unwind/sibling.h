@@ -8,5 +8,5 @@
  * Fills frames from the place rootward, at most depth. Returns their number; *cut: some are missing at the root.
  * generation: of objects, not 0.
  */
-uint32_t dp_sibling_walk(const struct dp_sibling *, uint32_t generation, dp_frame_id *frames, uint32_t depth,
-                         bool *cut);
+uint32_t dp_sibling_walk(const struct dp_sibling *, uint32_t generation, dp_frame_id *frames, uintptr_t *sps,
+                         uint32_t depth, bool *cut);

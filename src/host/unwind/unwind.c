@@ -233,14 +233,27 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
     dp_stack_cache_end(cache);
 }
 
-bool dp_unwind_walk_sibling(const struct dp_sibling *at, dp_frame_id *frames, struct dp_stack *stack)
+bool dp_unwind_sibling_wants_scratch(void)
 {
+    return dp_provided_any_waiting();
+}
+
+bool dp_unwind_walk_sibling(const struct dp_sibling *at, void *scratch, dp_frame_id *frames, struct dp_stack *stack)
+{
+    struct dp_stack_cache *cache = scratch;
+    uint32_t of = generation();
     bool cut;
-    uint32_t of = generation(), n = of ? dp_sibling_walk(at, of, frames, depth_max, &cut) : 0;
+    if (cache)
+        dp_stack_cache_begin_anew(cache, of, true);
+    uintptr_t *sps = cache ? dp_provided_sps(cache, depth_max) : NULL;
+    uint32_t n = of ? dp_sibling_walk(at, of, frames, sps, depth_max, &cut) : 0;
     if (!n || !at->is_there(at->ctx))
         return false;
     set_stack(stack, frames, n, cut);
-    return true;
+    struct dp_native_stack native = {.ids = frames, .depth = n, .cut = cut, .waiting = at->tid, .sps = sps};
+    if (!cache || !dp_provided_merge(cache, &native, at->sp, depth_max, stack))
+        return true;
+    return at->is_there(at->ctx);
 }
 
 bool dp_unwind_wants_module(void)

@@ -46,6 +46,7 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
 
 /* A place where another thread of the process waits in a system call or a page fault. */
 struct dp_sibling {
+    int32_t tid;
     uintptr_t pc, sp;
     bool (*is_there)(void *ctx); /* whether the thread has not run since that place was read */
     void *ctx;
@@ -53,10 +54,13 @@ struct dp_sibling {
 
 /*
  * Fills stack with the frames of another thread from that place rootward, by rules only; its stack is read through the
- * kernel. frames: room for the `depth` of dp_unwind_init. The leaf is its function's beginning. Frames of runtimes are
- * not found. False: the thread ran meanwhile, or not even the leaf is known. Context: not a hook.
+ * kernel. frames: room for the `depth` of dp_unwind_init. The leaf is its function's beginning. scratch: memory of
+ * dp_unwind_scratch_bytes, zeroed at first, where frames of runtimes are put in; NULL: they are left out. False: the
+ * thread ran meanwhile, or not even the leaf is known. Context: not a hook.
  */
-bool dp_unwind_walk_sibling(const struct dp_sibling *, dp_frame_id *frames, struct dp_stack *stack);
+bool dp_unwind_walk_sibling(const struct dp_sibling *, void *scratch, dp_frame_id *frames, struct dp_stack *stack);
+/* Whether a runtime has frames for such stacks. */
+bool dp_unwind_sibling_wants_scratch(void);
 /* The most frames that it finds. */
 unsigned dp_unwind_depth(void);
 

@@ -153,6 +153,15 @@ static bool has_not_run(void *ctx)
     return dp_cpu_clock_ns(before->tid) == before->clock_ns;
 }
 
+/* Memory in which frames of runtimes are put into a stack; NULL: there are none, or there is no memory. */
+static void *scratch_of_walk(void)
+{
+    static void *scratch; /* under the lock of the looks */
+    if (!scratch && dp_unwind_sibling_wants_scratch())
+        scratch = dp_mem_map(dp_page_ceil(dp_unwind_scratch_bytes()));
+    return scratch;
+}
+
 uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool keeps)
 {
     static dp_frame_id frames[DP_STACK_MAX];
@@ -172,8 +181,8 @@ uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool
     if (err <= 0)
         return 0;
     enum dp_wall_state state = dp_wall_state_of_call(number, fields);
-    struct dp_sibling at = {fields[7], fields[6], has_not_run, &before};
-    if (dp_unwind_walk_sibling(&at, frames, &stack))
+    struct dp_sibling at = {tid, fields[7], fields[6], has_not_run, &before};
+    if (dp_unwind_walk_sibling(&at, scratch_of_walk(), frames, &stack))
         return dp_wall_record(t->labels, state, &stack);
     return has_not_run(&before) ? dp_wall_record_synthetic(t->labels, state, DP_FRAME_NO_STACK) : 0;
 }

@@ -6,6 +6,7 @@ import subprocess
 import urllib.request
 
 import reader
+from interpreters import interpreters
 from harness import HOOKS, environment, free_port, main, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
 
 RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
@@ -215,6 +216,51 @@ def that_deltas_sum_to_what_was_since_start():
         assert since <= total + last, (since, total, last)
         states = {('idle_cond', 'lock'), ('idle_epoll', 'io'), ('idle_poll', 'sleep'), ('idle_read', 'io')}
         wait_until(lambda: states <= set(functions(victim_.get('wall'))))
+
+
+PYTHON = """import os, socket, sys, threading, time
+near, far = socket.socketpair()
+def naps():
+    time.sleep(0.6)
+def reads():
+    far.recv(1)
+def in_child():
+    end = time.monotonic() + 60
+    while len(os.listdir('/proc/self/task')) < 2 and time.monotonic() < end:
+        bytearray(100000)  # a process with one thread gets the profiler's at an allocation
+    naps()
+if sys.argv[1] == 'threads':
+    of = [threading.Thread(target=f) for f in (naps, reads)]
+    for t in of: t.start()
+    of[0].join()
+    near.send(b'x')
+    of[1].join()
+else:
+    time.sleep(0.2)
+    child = os.fork()
+    if not child:
+        in_child()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@three_tries
+def that_waits_of_python_have_its_lines():
+    """The function and the line that wait, of a thread that runs nothing else."""
+    for version, python in interpreters(('3.11', '3.12', '3.13', '3.14', '3.13t')):
+        for mode, functions in (('threads', {'naps': (4, 'sleep'), 'reads': (6, 'io')}), ('fork', {'naps': (4, 'sleep')})):
+            r = run([python, '-c', PYTHON, mode], 'wall_rate=10ms,heap_rate=16k')
+            assert r.status == 0, (version, r.stderr)
+            seen = collections.Counter()
+            for p in profiles(r, kind='wall'):
+                for s in p.samples:
+                    for frame in s.frames:
+                        if frame.function in functions:
+                            seen[frame.function, frame.line, dict(s.labels)['state']] += s.values['wall']
+            print(version, mode, dict(seen))
+            for function, (line, state) in functions.items():
+                unless_busy(seen[function, line, state] >= 400 * MS, version, mode, function, seen)
 
 
 def that_nothing_is_written_while_it_is_off():
