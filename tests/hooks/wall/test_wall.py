@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """wall_rate: the states of each thread sum to its life, and have the shares that its own clocks say."""
 import collections
+import ctypes
 import os
 import subprocess
 import urllib.request
 
 import reader
 from interpreters import interpreters
-from harness import HOOKS, environment, free_port, main, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
+from harness import HOOKS, Run, environment, free_port, main, new_directory, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
 
 RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
 MS = 1000000
+CLONE_NEWNS, MS_REC, MS_PRIVATE, PR_CAPBSET_DROP = 0x20000, 0x4000, 0x40000, 24  # of the kernel's headers
 STATES = {'running', 'runnable', 'lock', 'io', 'sleep', 'fault', 'unknown'}
 
 
@@ -124,6 +126,43 @@ def that_a_host_that_drops_its_rights_goes_on():
     r = run([victim('wall'), 'dropped', '500'], RATE)
     assert r.status == 0, r
     assert set(lives(r)) == {'before', 'dropped'}, r.stdout
+    lines = [line for line in r.stderr.splitlines() if 'wall_rate' in line]
+    assert len(lines) <= 1 and all('where threads wait cannot be read' in line for line in lines), r.stderr
+
+
+def hide_processes():
+    """For a child: its /proc shows a user's own processes only, and root has no capability that would show more."""
+    libc = ctypes.CDLL(None)
+    if (libc.unshare(CLONE_NEWNS) or libc.mount(b'none', b'/', None, MS_REC | MS_PRIVATE, None) or
+            libc.mount(b'proc', b'/proc', b'proc', 0, b'hidepid=2')):
+        os._exit(77)
+    for capability in range(64):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+@three_tries
+def that_a_hidden_proc_is_no_hindrance():
+    if os.geteuid():
+        skip('needs root')
+    out = new_directory()
+    done = subprocess.run([victim('wall'), 'states', '700'], env=environment(RATE, out), preexec_fn=hide_processes,
+                          capture_output=True, text=True, timeout=120)
+    if done.returncode == 77:
+        skip('no such /proc can be mounted')
+    assert done.returncode == 0 and done.stderr == '', done
+    r = Run(done.stdout, done.stderr, 0, out)
+    loaded = rows(r)
+    for thread, (life, _) in lives(r).items():
+        assert_life(life, sum(by_state(loaded, thread).values()))
+    unless_busy(by_state(loaded, 'sleeper')['sleep'] > 0 and by_state(loaded, 'reader')['io'] > 0, by_state(loaded))
+
+
+def that_a_host_that_is_not_dumpable_goes_on():
+    r = run([victim('wall'), 'undumpable', '500'], RATE)
+    own = lives(r)
+    assert r.status == 0 and set(own) == {'before', 'undumpable'}, r
+    for thread, (life, _) in own.items():
+        assert_life(life, sum(by_state(rows(r), thread).values()))
     lines = [line for line in r.stderr.splitlines() if 'wall_rate' in line]
     assert len(lines) <= 1 and all('where threads wait cannot be read' in line for line in lines), r.stderr
 

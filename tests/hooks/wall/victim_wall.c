@@ -357,6 +357,11 @@ int main(int argc, char **argv)
         if (setgid(65534) || setuid(65534))
             return 3;
         one("dropped", n, sleeper);
+    } else if (!strcmp(mode, "undumpable")) { /* its files in /proc belong to root from then on */
+        one("before", n, sleeper);
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+            return 3;
+        one("undumpable", n, sleeper);
     } else if (!strcmp(mode, "filtered")) {
         one("before", n, sleeper);
         filter();
