@@ -2,9 +2,10 @@
 """CPU timers of 4 ms under a program that waits in every way, and under storms of calls that change threads, processes,
 libraries and users.
 
-    cpu.py BUILD CALLS SECONDS         such as 1000000 600: a quarter of an hour
+    cpu.py BUILD CALLS SECONDS [SIGNALS]      such as 1000000 600: a quarter of an hour
 
-First blocking calls until there are CALLS: none may end early. Then each storm by turns, for SECONDS in all: each must end
+First blocking calls until there are CALLS: none may end early. With SIGNALS, then each of the 18 functions alone, until so
+many signals have come at the return of its system call; that takes minutes of CPU time for 1000. Then each storm by turns, for SECONDS in all: each must end
 by itself with status 0, in time. The last line is `N passed, N failed`; the exit status is 0 if none failed.
 """
 import collections
@@ -16,12 +17,15 @@ import tempfile
 import time
 
 build, n_calls, seconds = os.path.abspath(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+n_signals = int(sys.argv[4]) if len(sys.argv) > 4 else 0
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), '../reader'), os.path.join(build, 'tests/reader')]
 import reader  # noqa: E402
 
 HOOKS = os.path.join(build, 'tests/hooks')
 CONF = 'cpu_rate=4ms,heap_rate=0,mutex_rate=0,block_rate=0,interval=0'
 THREADS, ROUND_SECONDS, STORM_MS = 8, 10, 4000
+THREADS_OF_ONE, ROUNDS_MOST = 16, 100
+HELPERS = {'after', 'setsockopt', 'timerfd_settime', '__timerfd_settime64', 'msgsnd', '__libc_msgsnd'}  # other calls of do_NAME
 results = []
 
 
@@ -31,8 +35,14 @@ def expect(truth, what, *seen):
         print('ok  ' if truth else 'FAIL', what, *seen, flush=True)
 
 
+def is_at_return(names):
+    """Whether a thread had just come back from the kernel in the function that do_NAME is about."""
+    depth = next((i for i, name in enumerate(names) if name.startswith('do_')), 0)
+    return 0 < depth <= 3 and not HELPERS & set(names[:depth])
+
+
 def run(*command):
-    """(status, lines of words, CPU samples); status None: it hung."""
+    """(status, lines of words, CPU samples, those at the return of a call that waits); status None: it hung."""
     with tempfile.TemporaryDirectory(prefix='deltaprof-soak-') as out:
         environment = {**os.environ, 'LD_PRELOAD': os.path.join(build, 'runtime_hooks/preload/libdeltaprof_preload.so'),
                        'DELTAPROF_CONF': f'{CONF},out={out}'}
@@ -40,15 +50,17 @@ def run(*command):
             done = subprocess.run([os.path.join(HOOKS, command[0]), *command[1:]], env=environment, capture_output=True,
                                   text=True, timeout=120)
         except subprocess.TimeoutExpired:
-            return None, [], 0
-        n = sum(s.values['samples'] for path in glob.glob(out + '/*.cpu.pb.gz') for s in reader.load(path).samples)
-        return done.returncode if not done.stderr else done.stderr, [line.split() for line in done.stdout.splitlines()], n
+            return None, [], 0, 0
+        samples = [s for path in glob.glob(out + '/*.cpu.pb.gz') for s in reader.load(path).samples]
+        n = sum(s.values['samples'] for s in samples)
+        n_at = sum(s.values['samples'] for s in samples if is_at_return(s.names))
+        return done.returncode if not done.stderr else done.stderr, [line.split() for line in done.stdout.splitlines()], n, n_at
 
 
 def wait_in_every_way():
     calls, early, signals, round_seconds = collections.Counter(), collections.Counter(), 0, min(ROUND_SECONDS, max(n_calls // 5000, 1))
     while sum(calls.values()) < n_calls:
-        status, lines, n = run('victim_eintr', str(round_seconds), str(THREADS))
+        status, lines, n, _ = run('victim_eintr', str(round_seconds), str(THREADS))
         if status:
             return expect(False, 'blocking calls', status)
         signals += n
@@ -57,6 +69,25 @@ def wait_in_every_way():
             early[name] += int(n_eintr) + int(n_early)
     expect(not +early, f'{sum(calls.values())} blocking calls under {signals} signals; ended early:', dict(+early))
     print('    ', dict(calls), flush=True)
+    if n_signals:
+        wait_in_each_way_alone(list(calls))
+
+
+def wait_in_each_way_alone(names):
+    calls, early, at = collections.Counter(), collections.Counter(), collections.Counter()
+    for name in names:
+        for _ in range(ROUNDS_MOST):
+            if at[name] >= n_signals:
+                break
+            status, lines, _, n_at = run('victim_eintr', str(ROUND_SECONDS), str(THREADS_OF_ONE), name)
+            if status:
+                return expect(False, name, status)
+            n_all, n_eintr, n_early = next(map(int, words[1:]) for words in lines if words[0] == name)
+            calls[name] += n_all
+            early[name] += n_eintr + n_early
+            at[name] += n_at
+        print('    ', name, calls[name], 'calls', at[name], 'signals at their return', early[name], 'ended early', flush=True)
+    expect(not +early and all(at[name] >= n_signals for name in names), f'{sum(at.values())} signals at the return of calls; ended early:', dict(+early))
 
 
 def storms():
@@ -65,7 +96,7 @@ def storms():
     end, counts, signals = time.monotonic() + seconds, collections.Counter(), 0
     while time.monotonic() < end:
         for mode, *more in kinds:
-            status, lines, n = run('victim_storm_cpu', mode, ms, *more)
+            status, lines, n, _ = run('victim_storm_cpu', mode, ms, *more)
             expect(status == 0, f'storm {mode}', 'hung' if status is None else status)
             counts[mode] += int(lines[-1][-1]) if status == 0 else 0
             signals += n

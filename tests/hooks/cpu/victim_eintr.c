@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls 18 blocking functions by turns, each with a wait of microseconds, for so many seconds on so many threads, and
- * counts the calls that end early: with EINTR, or before their time. With a third argument a timer of its own sends
- * SIGALRM every 4 ms: then calls must end early, or this program could not see it.
+ * counts the calls that end early: with EINTR, or before their time. With `control` a timer of its own sends
+ * SIGALRM every 4 ms: then calls must end early, or this program could not see it. With the name of a function it calls
+ * only that one.
  *
- *     victim_eintr SECONDS THREADS [control]
+ *     victim_eintr SECONDS THREADS [control|NAME]
  *
  * Prints NAME CALLS EINTR EARLY for each function.
  */
@@ -245,6 +246,7 @@ enum { N_CALLS = sizeof calls / sizeof *calls };
 
 static _Atomic long n_calls[N_CALLS], n_eintr[N_CALLS], n_early[N_CALLS];
 static int64_t end_ns;
+static const char *only = ""; /* the function to call; "": each */
 
 static void fail(const char *what)
 {
@@ -286,6 +288,11 @@ static void tear_down(struct things *t)
     msgctl(t->queue, IPC_RMID, NULL);
 }
 
+static int is_wanted(int i)
+{
+    return !*only || !strcmp(only, calls[i].name);
+}
+
 static void *run(void *number)
 {
     struct things t;
@@ -294,7 +301,7 @@ static void *run(void *number)
     set_up(&t, (unsigned)(uintptr_t)number);
     while (now_ns() < end_ns)
         for (int i = 0; i < N_CALLS; i++)
-            for (int turn = 0; turn < (calls[i].in_ms ? 2 : 200); turn++) {
+            for (int turn = 0; turn < (!is_wanted(i) ? 0 : calls[i].in_ms ? 2 : 200); turn++) {
                 random ^= random << 13, random ^= random >> 7, random ^= random << 17;
                 int64_t ns = calls[i].in_ms ? turn * 1000000 : 1000 + (int64_t)(random % 40000);
                 int64_t begin_ns = now_ns();
@@ -320,7 +327,10 @@ int main(int argc, char **argv)
     int n_threads = atoi(argv[2]);
     pthread_t threads[16];
     end_ns = now_ns() + atoi(argv[1]) * INT64_C(1000000000);
-    if (argc > 3) {
+    int is_control = argc > 3 && !strcmp(argv[3], "control");
+    if (argc > 3 && !is_control)
+        only = argv[3];
+    if (is_control) {
         struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
         struct itimerval each = {{0, 4000}, {0, 4000}};
         sigaction(SIGALRM, &action, NULL);
@@ -329,7 +339,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_threads; i++)
         if (pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)i))
             fail("pthread_create");
-    if (argc > 3) { /* the alarms go to the others */
+    if (is_control) { /* the alarms go to the others */
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, NULL);
