@@ -22,11 +22,12 @@ FLAGS = ['-O2', '-g', '-fdebug-info-for-profiling']
 
 
 def tool(name):
-    found = [shutil.which(name), *sorted(glob.glob(f'/usr/lib/llvm-*/bin/{name}'))]
+    found = [shutil.which(name), *sorted(glob.glob(f'/usr/lib/llvm-*/bin/{name}'), reverse=name.endswith('bolt'))]
     return next(filter(None, found), None)
 
 
 CLANG, PROFDATA, SYMBOLIZER = tool('clang'), tool('llvm-profdata'), tool('llvm-symbolizer')
+PERF2BOLT, BOLT = tool('perf2bolt'), tool('llvm-bolt')
 if not CLANG or not PROFDATA or not SYMBOLIZER:
     print('skipped: clang, llvm-profdata or llvm-symbolizer is not installed')
     sys.exit(77)
@@ -70,7 +71,7 @@ class Pgo(unittest.TestCase):
         cls.dir = tempfile.mkdtemp(prefix='deltaprof-pgo-')
         cls.addClassCleanup(shutil.rmtree, cls.dir)
         cls.program, cls.out = os.path.join(cls.dir, 'program'), os.path.join(cls.dir, 'profiles')
-        assert run(CLANG, *FLAGS, SOURCE, '-o', cls.program, '-Wl,--build-id').returncode == 0
+        assert run(CLANG, *FLAGS, SOURCE, '-o', cls.program, '-Wl,--build-id', '-Wl,--emit-relocs').returncode == 0
         done = run(DELTAPROF, 'run', '-o', f'out={cls.out},cpu_rate=4ms,heap_rate=0,block_rate=0', '--', cls.program, '5000')
         assert done.returncode == 0 and done.stderr == '', done.stderr
 
@@ -106,6 +107,21 @@ class Pgo(unittest.TestCase):
         self.assertEqual(lines[0], 'E cycles')
         got = {int(address, 16): int(n) for _, address, n in map(str.split, lines[1:])}
         self.assertEqual(got, dict(self.virtual(self.addresses())))
+
+    def test_bolt_rewrites_the_program(self):
+        addresses, data, rewritten = (os.path.join(self.dir, name) for name in ('p.addresses', 'p.fdata', 'rewritten'))
+        if not PERF2BOLT or not BOLT:
+            self.skipTest('BOLT is not installed')
+        self.pgo('bolt', '-o', addresses)
+        read = run(PERF2BOLT, self.program, '--pa', '--ba', '-p', addresses, '-o', data)
+        if 'Unknown command line argument' in read.stderr or 'for the -b option' in read.stderr:
+            self.skipTest('this BOLT reads no addresses without branches')
+        self.assertEqual(read.returncode, 0, read.stderr)
+        with open(data) as f:
+            self.assertIn('hot_loop', f.read())
+        done = run(BOLT, self.program, '-data', data, '-o', rewritten, '-reorder-blocks=ext-tsp', '-reorder-functions=cdsort')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(run(rewritten, '100').stdout, run(self.program, '100').stdout)
 
     def test_places_are_those_of_another_symbolizer(self):
         counts = parse(self.pgo('clang'))
