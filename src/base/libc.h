@@ -44,6 +44,13 @@ static inline int32_t dp_libc_mutex_owner(const pthread_mutex_t *m)
     return m->__data.__kind & ROBUST ? m->__data.__lock & OWNER : m->__data.__owner;
 }
 
+/* Whether the memory looks like a mutex that is held and for which a thread waits. */
+static inline bool dp_libc_mutex_has_waiters(const pthread_mutex_t *m)
+{
+    enum { WAITED_FOR = 2, KINDS = 0x3ff };
+    return m->__data.__lock == WAITED_FOR && m->__data.__owner > 0 && !(m->__data.__kind & ~KINDS);
+}
+
 static inline bool dp_libc_mutex_inherits_priority(const pthread_mutex_t *m)
 {
     enum { INHERITS = 0x20 };
@@ -78,6 +85,13 @@ static inline int32_t dp_libc_mutex_owner(const pthread_mutex_t *m)
     if ((words[DP_LIBC_LOCK_TYPE] & KIND) != NORMAL)
         return words[DP_LIBC_LOCK_WORD] & OWNER;
     return words[DP_LIBC_LOCK_WORD] ? words[DP_LIBC_LOCK_OWNER] : 0;
+}
+
+/* A normal mutex has no mark of its own: any memory might be one. */
+static inline bool dp_libc_mutex_has_waiters(const pthread_mutex_t *m)
+{
+    (void)m;
+    return false;
 }
 
 static inline bool dp_libc_mutex_inherits_priority(const pthread_mutex_t *m)

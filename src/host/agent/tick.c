@@ -201,7 +201,8 @@ static int write_file(struct dp_consumer *consumer, struct dp_agent_file *file, 
 /* deadline_ns: until then a write with DP_WRITE_NO_WAIT is repeated while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
-    if (!tick.consumers[kind] && dp_kind_source_is_empty(kind))
+    if (!tick.consumers[kind] && dp_kind_source_is_empty(kind) &&
+        (flags & DP_WRITE_NO_WAIT || !dp_kind_source_is_stuck(kind)))
         return 0; /* no consumer is made, and no memory used */
     if (!tick.consumers[kind])
         tick.consumers[kind] = dp_consumer_new(kind, NULL);

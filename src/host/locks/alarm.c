@@ -17,11 +17,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/text.h"
+#include "host/locks/closed.h"
 #include "host/locks/last_unlock.h"
 #include "host/locks/holders.h"
 #include "host/locks/wait_names.h"
-#include "host/locks/task.h"
+#include "base/task.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -263,6 +265,49 @@ static void add_other(struct line *l, const struct dp_waits *w, const struct dp_
     }
 }
 
+/* Adds a thread of a closed group. */
+static void add_closed_thread(struct line *l, const struct dp_closed_thread *thread)
+{
+    if (thread->wait) {
+        add_wait(l, thread->wait, dp_waits_holder(thread->wait));
+        return;
+    }
+    if (thread->pid == dp_process_pid())
+        add_thread(l, thread->tid);
+    else
+        add(l, "thread %d of process %d", (int)thread->tid, (int)thread->pid);
+    if (thread->unseen.lock)
+        add(l, " waits for mutex 0x%llx held by thread %d, which has ended", (unsigned long long)thread->unseen.lock,
+            (int)dp_waits_holder(&thread->unseen).tid);
+    else if (thread->pipe)
+        add(l, " is in %s() of pipe:[%llu]", dp_task_call_name(thread->call), (unsigned long long)thread->pipe);
+    else
+        add(l, " waits for its own process");
+}
+
+/* Describes a process in which no thread can wake. False: it is none. */
+static bool describe_closed(const struct dp_waits *w, struct line *l, int64_t *waited_ns)
+{
+    struct dp_closed closed = {.since_ns = 0};
+    bool found = dp_closed_find(w, &closed) && !dp_waits_names_begin(&l->names);
+    if (found) {
+        size_t n = closed.threads.n, n_shown = n < SHOWN_MAX ? n : SHOWN_MAX, part = (sizeof l->text - 100) / n_shown;
+        *waited_ns = closed.since_ns ? l->now_ns - closed.since_ns : 1000000;
+        add(l,
+            n == 1 ? "deadlock of the only thread: " : "deadlock of all %zu threads, which nothing else can wake: ", n);
+        for (size_t i = 0; i < n_shown; i++) {
+            l->end = part * (i + 1);
+            add(l, i ? "; " : "");
+            add_closed_thread(l, &closed.threads.at[i]);
+        }
+        if (n > n_shown)
+            add(l, "; and %zu more", n - n_shown);
+        dp_waits_names_end(&l->names);
+    }
+    dp_closed_fini(&closed);
+    return found;
+}
+
 bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
 {
     const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX], *worst = NULL;
@@ -279,8 +324,12 @@ bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
             worst = wait;
         }
     }
-    bool found = worst && !dp_waits_names_begin(&l.names);
-    if (found) {
+    bool found = most < 2 && describe_closed(&w, &l, waited_ns), is_closed = found;
+    if (!found)
+        found = worst && !dp_waits_names_begin(&l.names);
+    if (is_closed) {
+        dp_text_format(text, n_bytes, "%s", l.text);
+    } else if (found) {
         *waited_ns = l.now_ns - worst->begin_ns;
         if (badness(&w, worst, *waited_ns, members, &n) == 3)
             add_deadlock(&l, members, n);

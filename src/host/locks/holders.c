@@ -20,7 +20,7 @@
 #include "base/libc.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
-#include "host/locks/task.h"
+#include "base/task.h"
 #include "profile/lock_kinds.h"
 
 #include <deltaprof/locks.h>

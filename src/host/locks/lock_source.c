@@ -6,9 +6,11 @@
 #include "base/text.h"
 #include "host/locks/alarm.h"
 #include "host/locks/chain.h"
+#include "host/locks/closed.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
+#include "host/locks/wait_event.h"
 #include "host/report/emit.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
@@ -115,6 +117,16 @@ static void block_prepare(const struct dp_consumer *c, unsigned flags, struct dp
     e->has_stuck = !(flags & DP_WRITE_NO_WAIT) && dp_waits_worst(e->stuck, sizeof e->stuck, &e->stuck_ns);
 }
 
+/* Of waits that no hook sees: of a process with one thread, or at pipes. */
+static bool block_is_stuck(void)
+{
+    struct dp_waits none = {0};
+    struct dp_closed closed = {.since_ns = 0};
+    bool is_stuck = dp_load_relaxed(&dp_wait_rates.block_ns) && dp_closed_find(&none, &closed);
+    dp_closed_fini(&closed);
+    return is_stuck;
+}
+
 static void mutex_summary(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
 {
     sum_up(&mutex_rules, "releases made others wait", locks, rows, text, n_bytes);
@@ -191,7 +203,11 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
 
 const struct dp_kind_source dp_mutex_source = {
     .rules = &mutex_rules, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
-const struct dp_kind_source dp_block_source = {
-    .rules = &block_rules, .prepare = block_prepare, .summary = block_summary, .leaf = leaf, FUNCTIONS};
+const struct dp_kind_source dp_block_source = {.rules = &block_rules,
+                                               .is_stuck = block_is_stuck,
+                                               .prepare = block_prepare,
+                                               .summary = block_summary,
+                                               .leaf = leaf,
+                                               FUNCTIONS};
 const struct dp_kind_source dp_chain_source = {
     .rules = &chain_rules, .summary = chain_summary, .tower = tower, FUNCTIONS};

@@ -10,7 +10,7 @@
 #include "host/locks/last_unlock.h"
 #include "host/locks/holders.h"
 #include "host/locks/wait_names.h"
-#include "host/locks/task.h"
+#include "base/task.h"
 
 #include <stdarg.h>
 

@@ -32,6 +32,7 @@ struct dp_kind_source {
     void (*window_end)(void);
     bool needs_agent;        /* in a window the background thread records it */
     bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
+    bool (*is_stuck)(void);  /* while nothing was recorded: whether a profile has to tell that no thread can wake */
     int64_t (*period)(void); /* NULL: 1 */
 
     /* Before the scan of a write: sets what the profile shall have beside its rows. */
@@ -90,6 +91,7 @@ int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct
  */
 int dp_kind_source_scan_peak(unsigned kind, struct dp_baseline *base, struct dp_rows *rows, int64_t *wall_ns);
 bool dp_kind_source_is_empty(unsigned kind);
+bool dp_kind_source_is_stuck(unsigned kind);
 
 /* The lock kind of a record; 0: the kind has none. *shown: whether the profile shows the record. */
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);

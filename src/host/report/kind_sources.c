@@ -40,6 +40,11 @@ bool dp_kind_source_is_empty(unsigned kind)
     return sources[kind]->is_empty ? sources[kind]->is_empty() : dp_table_is_empty(kind);
 }
 
+bool dp_kind_source_is_stuck(unsigned kind)
+{
+    return sources[kind]->is_stuck && sources[kind]->is_stuck();
+}
+
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *record, bool *shown)
 {
     const struct dp_delta_rules *rules = sources[kind]->rules;

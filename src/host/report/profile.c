@@ -166,7 +166,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
                                          inuse_of(c, e),
                                          worst_of(c),
                                          0};
-    if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
+    if (!c->buffers->rows.n && !c->showed_inuse && !e->has_stuck && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
         dp_symbols_load(c->symbolize);

@@ -3,6 +3,7 @@
 #include "tool/cli/cli.h"
 #include "tool/cli/live.h"
 #include "tool/cli/options.h"
+#include "tool/summary/lone_thread.h"
 #include "tool/summary/sentences.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -132,10 +133,10 @@ static char *profiles_of(pid_t pid)
     return glob;
 }
 
-static int show(struct dp_summary_sentences *s, bool json)
+/* Shows what was found. What the process itself shows stands, even if its profiles cannot be read. */
+static int show(struct dp_summary_sentences *s, int status, bool json)
 {
-    int status = dp_summary_sentences_find(s);
-    if (!status) {
+    if (!status || s->n) {
         (json ? print_json((const struct dp_summary_sentences *)s) : print(s));
         status = dp_query_print_flush("summary");
     }
@@ -168,17 +169,20 @@ int dp_cli_summary(int argc, char **argv)
         dp_query_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
         return DP_EXIT_USAGE;
     }
+    pid_t pid = argc - optind == 1 ? dp_cli_options_pid(argv[optind]) : 0;
+    if (pid)
+        dp_summary_lone_thread(&s, pid);
     int status = dp_cli_live_begin("summary", argv + optind, argc - optind);
-    if (status)
-        return status;
     s.paths = argv + optind;
     s.n_paths = (size_t)(argc - optind);
-    pid_t pid = s.n_paths == 1 ? dp_cli_options_pid(s.paths[0]) : 0;
-    if (pid && !(glob = profiles_of(pid)))
-        return DP_EXIT_FAILED;
-    if (pid)
+    pid = !status && s.n_paths == 1 ? dp_cli_options_pid(s.paths[0]) : 0;
+    if (pid && (glob = profiles_of(pid)))
         s.paths = &glob;
-    status = show(&s, json);
+    else if (pid)
+        status = DP_EXIT_FAILED;
+    if (!status)
+        status = dp_summary_sentences_find(&s);
+    status = show(&s, status, json);
     dp_summary_sentences_fini(&s);
     free(glob);
     return status;

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/task.c - reads /proc/PID/task/TID. A thread may read these files of every thread of its process, whatever
+ * the process may do to others. A kernel may lack the file `syscall`, and a jail may lack /proc.
+ */
+#include "base/task.h"
+
+#include "base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Descriptors from here on are not those that the program expects next. */
+enum { PATH_BYTES = 96, HIGH_FD = 512, LISTING_BYTES = 4096, STATUS_BYTES = 4096 };
+
+uintptr_t dp_task_number(const char **at, unsigned base)
+{
+    static const char digits[] = "0123456789abcdef";
+    uintptr_t n = 0;
+    for (const char *digit; **at && (digit = strchr(digits, **at)) && (size_t)(digit - digits) < base; ++*at)
+        n = n * base + (uintptr_t)(digit - digits);
+    return n;
+}
+
+static int open_high(const char *path, int flags)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags), high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+size_t dp_task_file(const char *path, char *text, size_t room)
+{
+    int saved = errno, fd = open_high(path, 0);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+int dp_task_list(const char *directory, dp_task_fn fn, void *ctx)
+{
+    _Alignas(8) char buffer[LISTING_BYTES];
+    int saved = errno, fd = open_high(directory, O_DIRECTORY), status = fd < 0 ? -errno : 0;
+    long n_bytes;
+    while (!status && (n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < n_bytes && !status;) {
+            const struct dirent *entry = (const struct dirent *)(buffer + at);
+            const char *name = entry->d_name;
+            int32_t n = (int32_t)dp_task_number(&name, 10);
+            if (name != entry->d_name && !*name)
+                status = fn(n, ctx);
+            at += entry->d_reclen;
+        }
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    return status;
+}
+
+/* Reads /proc/PID/task/TID/FILE; pid 0: of this process. */
+static size_t read_file(int32_t pid, int32_t tid, const char *file, char *text, size_t room)
+{
+    char path[96];
+    if (pid)
+        dp_text_format(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, file);
+    else
+        dp_text_format(path, sizeof path, "/proc/self/task/%d/%s", (int)tid, file);
+    return dp_task_file(path, text, room);
+}
+
+/* Reads the file's first line. Returns its length; 0: it cannot be read. */
+static size_t read_line(int32_t pid, int32_t tid, const char *file, char *line, size_t room)
+{
+    read_file(pid, tid, file, line, room);
+    line[strcspn(line, "\n")] = '\0';
+    return strlen(line);
+}
+
+void dp_task_name(int32_t tid, char name[DP_TASK_NAME_BYTES])
+{
+    read_line(0, tid, "comm", name, DP_TASK_NAME_BYTES);
+}
+
+/* The line is "running"; or "-1 SP PC", blocked outside a call; or "NUMBER 0xARG ...", six arguments, SP and PC. */
+void dp_task_call_read(int32_t pid, int32_t tid, struct dp_task_call *call)
+{
+    char line[256];
+    const char *at = line;
+    *call = (struct dp_task_call){.number = DP_TASK_UNKNOWN};
+    if (!read_line(pid, tid, "syscall", line, sizeof line))
+        return;
+    call->number = DP_TASK_RUNS;
+    if (*at < '0' || *at > '9')
+        return;
+    call->number = (long)dp_task_number(&at, 10);
+    for (size_t i = 0; i < 7 && strncmp(at, " 0x", 3) == 0; i++) {
+        at += 3;
+        *(i < 6 ? &call->arguments[i] : &call->stack) = dp_task_number(&at, 16);
+    }
+}
+
+long dp_task_call(int32_t tid, uintptr_t *first)
+{
+    struct dp_task_call call;
+    dp_task_call_read(0, tid, &call);
+    *first = call.arguments[0];
+    return call.number;
+}
+
+uint64_t dp_task_switches(int32_t pid, int32_t tid)
+{
+    static const char *const lines[] = {"\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t"};
+    char status[STATUS_BYTES];
+    uint64_t sum = 0;
+    read_file(pid, tid, "status", status, sizeof status);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char *at = strstr(status, lines[i]);
+        if (at && (at += strlen(lines[i])))
+            sum += dp_task_number(&at, 10);
+    }
+    return sum;
+}
+
+bool dp_task_has_ended(int32_t pid, int32_t tid)
+{
+    char stat[256];
+    read_file(pid, tid, "stat", stat, sizeof stat);
+    const char *at = strrchr(stat, ')');
+    return !at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X';
+}
+
+bool dp_task_has_handlers(int32_t pid)
+{
+    enum { FIRST_OF_LIBC = 32, N_OF_LIBC = 3 };
+    static const char line[] = "\nSigCgt:\t";
+    char path[64], status[STATUS_BYTES];
+    dp_text_format(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *at = dp_task_file(path, status, sizeof status) ? strstr(status, line) : NULL;
+    if (!at)
+        return true;
+    at += strlen(line);
+    return dp_task_number(&at, 16) & ~((((uintptr_t)1 << N_OF_LIBC) - 1) << (FIRST_OF_LIBC - 1));
+}
+
+const char *dp_task_call_name(long call)
+{
+    static const struct {
+        long call;
+        const char *name;
+    } names[] = {
+        {SYS_read, "read"},
+        {SYS_write, "write"},
+        {SYS_pread64, "pread"},
+        {SYS_pwrite64, "pwrite"},
+        {SYS_recvfrom, "recv"},
+        {SYS_recvmsg, "recvmsg"},
+        {SYS_sendto, "send"},
+        {SYS_sendmsg, "sendmsg"},
+        {SYS_connect, "connect"},
+        {SYS_accept, "accept"},
+        {SYS_accept4, "accept"},
+        {SYS_ppoll, "poll"},
+        {SYS_pselect6, "select"},
+        {SYS_epoll_pwait, "epoll_wait"},
+        {SYS_futex, "futex"},
+        {SYS_nanosleep, "nanosleep"},
+        {SYS_clock_nanosleep, "nanosleep"},
+        {SYS_wait4, "wait"},
+        {SYS_waitid, "wait"},
+        {SYS_fsync, "fsync"},
+        {SYS_fdatasync, "fdatasync"},
+        {SYS_flock, "flock"},
+#if defined(__x86_64__)
+        {SYS_poll, "poll"},
+        {SYS_select, "select"},
+        {SYS_epoll_wait, "epoll_wait"},
+        {SYS_pause, "pause"},
+#endif
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].call == call)
+            return names[i].name;
+    return NULL;
+}
+
+/* ---- pipes ------------------------------------------------------------------------------------------------------ */
+
+enum { LINK_BYTES = 64, IS_OF_KERNEL = 0x200000 /* PF_KTHREAD, of field 9 of /proc/PID/stat */ };
+
+struct search {
+    uint64_t pipe;
+    bool for_writing, found;
+    int32_t pid;
+    dp_task_fn fn;
+    void *ctx;
+};
+
+static uint64_t pipe_at(const char *path)
+{
+    static const char prefix[] = "pipe:[";
+    char link[LINK_BYTES];
+    int saved = errno;
+    ssize_t n = readlink(path, link, sizeof link - 1);
+    errno = saved;
+    link[n > 0 ? n : 0] = '\0';
+    const char *at = link + strlen(prefix);
+    return strncmp(link, prefix, strlen(prefix)) == 0 ? dp_task_number(&at, 10) : 0;
+}
+
+uint64_t dp_pipe_of(int32_t pid, int32_t tid, int descriptor)
+{
+    char path[PATH_BYTES];
+    dp_text_format(path, sizeof path, "/proc/%d/task/%d/fd/%d", (int)pid, (int)tid, descriptor);
+    return pipe_at(path);
+}
+
+/* Whether a descriptor is the end that is searched for. */
+static int look_at_descriptor(int32_t descriptor, void *context)
+{
+    static const char line[] = "flags:\t";
+    struct search *s = context;
+    char path[PATH_BYTES], info[256];
+    dp_text_format(path, sizeof path, "/proc/%d/fd/%d", (int)s->pid, (int)descriptor);
+    if (pipe_at(path) != s->pipe)
+        return 0;
+    dp_text_format(path, sizeof path, "/proc/%d/fdinfo/%d", (int)s->pid, (int)descriptor);
+    dp_task_file(path, info, sizeof info);
+    const char *at = strstr(info, line);
+    int access = O_RDWR;
+    if (at && (at += strlen(line)))
+        access = (int)dp_task_number(&at, 8) & O_ACCMODE;
+    s->found = access == O_RDWR || (access == O_WRONLY) == s->for_writing;
+    return s->found;
+}
+
+static bool is_of_kernel(int32_t pid)
+{
+    char path[PATH_BYTES], stat[512];
+    dp_text_format(path, sizeof path, "/proc/%d/stat", (int)pid);
+    dp_task_file(path, stat, sizeof stat);
+    const char *at = strrchr(stat, ')'); /* field 2 */
+    for (int field = 2; at && field < 9; field++)
+        at = strchr(at + 1, ' ');
+    return at && ++at && dp_task_number(&at, 10) & IS_OF_KERNEL;
+}
+
+static int look_at_process(int32_t pid, void *context)
+{
+    struct search *s = context;
+    char path[PATH_BYTES];
+    s->pid = pid;
+    s->found = false;
+    dp_text_format(path, sizeof path, "/proc/%d/fd", (int)pid);
+    int err = dp_task_list(path, look_at_descriptor, s);
+    if (err < 0 && err != -ENOENT && err != -ESRCH && !is_of_kernel(pid))
+        return 1;
+    return s->found ? s->fn(pid, s->ctx) : 0;
+}
+
+int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t first, dp_task_fn fn, void *ctx)
+{
+    struct search s = {.pipe = pipe, .for_writing = for_writing, .fn = fn, .ctx = ctx};
+    int status = first > 0 ? look_at_process(first, &s) : 0;
+    return status ? status : dp_task_list("/proc", look_at_process, &s);
+}
