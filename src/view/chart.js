@@ -47,7 +47,7 @@ class Chart {
         if (this.drawn.length !== before?.length || this.drawn.some((part, i) => part !== before[i])) {
             this.layerBins = layers.map(l => this.binned(l.values));
             this.lineBins = lines.map(l => this.binned(l.values));
-            this.image = null;
+            this.isPainted = false;
         }
         this.draw();
     }
@@ -97,10 +97,14 @@ class Chart {
 
     /* What the mouse and the focus add is drawn upon a copy of the rest: a frame while the mouse moves costs one copy. */
     draw() {
-        if (!this.image) {
-            this.image = document.createElement('canvas');
+        if (!this.isPainted) {
+            this.image = this.image || document.createElement('canvas'); /* a new one for each tick would be memory that the browser gives back late */
             sizeCanvas(this.image, this.width, this.height, this.ratio);
-            this.drawValues(this.image.getContext('2d'));
+            const sheet = this.image.getContext('2d');
+            sheet.setTransform(1, 0, 0, 1, 0, 0);
+            sheet.clearRect(0, 0, this.image.width, this.image.height);
+            this.drawValues(sheet);
+            this.isPainted = true;
         }
         const context = this.canvas.getContext('2d');
         context.setTransform(1, 0, 0, 1, 0, 0);

@@ -12,15 +12,61 @@ function leaksWords(found) {
         'Stacks begin at the first function of the program\u2019s own code.'}`;
 }
 
+/* By node, whether it is a stack of these functions, the leaf first, once it ends at the program's own code; others may stand between them. */
+function nodesOf(names) {
+    const parent = model.parent.data, frames = model.frames.items, found = new Uint8Array(model.nNodes);
+    for (let node = 1; node < model.nNodes; node++) {
+        let at = ownNode(node), n = 0;
+        if (frames[model.frame.data[at]].name !== names[0])
+            continue;
+        for (; at > 0 && n < names.length; at = parent[at])
+            n += Number(frames[model.frame.data[at]].name === names[n]);
+        found[node] = Number(n === names.length);
+    }
+    return found;
+}
+
+/*
+ * Since when the memory of a stack grows, in ms: of its values over time, the point that lies furthest below the straight line from the first to the
+ * last, if it lies clearly below. Null: all the time.
+ */
+function growsSince(names) {
+    const kind = model.kinds.get('heap'), data = kind.values[kind.types.findIndex(t => t.type === HEAP_DEFAULT)].data, is = nodesOf(names), cut = kind.lastBeforeEnd();
+    const n = cut ? Math.max(...Object.values(cut)) + 1 : kind.ticks.length, values = new Float64Array(n);
+    for (let row = 0; row < kind.nRows; row++)
+        if (is[kind.node.data[row]] && kind.tick.data[row] < n)
+            values[kind.tick.data[row]] += data[row];
+    for (let i = 1; i < n; i++)
+        values[i] += values[i - 1];
+    const first = kind.ticks[0].end, last = kind.ticks[n - 1].end, rise = values[n - 1] - values[0];
+    let most = 0, below = SINCE_SHARE * rise;
+    for (let i = 1; i < n; i++) {
+        const missing = values[0] + rise * (kind.ticks[i].end - first) / (last - first) - values[i];
+        if (missing > below)
+            [most, below] = [i, missing];
+    }
+    return rise > 0 && most ? kind.ticks[most].end : null;
+}
+const SINCE_SHARE = 0.1;
+
+function leakTimes() {
+    if (leakTimes.version !== model.version)
+        [leakTimes.version, leakTimes.found] = [model.version, model.leaks.rows.map(row => growsSince(row.names))];
+    return leakTimes.found;
+}
+leakTimes.version = -1;
+leakTimes.found = /** @type {any} */ (null);
+
 /* The leaks, the worst first, then the stacks that may leak. */
 function drawLeaks() {
     const search = searchNow(), bytes = n => formatValue(n, 'bytes');
-    const rows = (model.leaks ? model.leaks.rows : []).map((row, i) => ({...row, i, name: row.names[0]})).filter(r => !search || r.names.some(search.says));
+    const rows = (model.leaks ? model.leaks.rows : []).map((row, i) => ({...row, i, name: row.names[0], since: leakTimes()[i]})).filter(r => !search || r.names.some(search.says));
     byId('leaksWords').textContent = leaksWords(model.leaks);
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
     leaks.empty = '';
     leaks.show([{name: 'verdict', value: r => r.i, text: r => `${r.isLeak ? 'leak' : 'cannot tell'}, confidence ${Math.round(100 * r.confidence)} %`, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)),
                 number('an hour', r => r.hourly, r => bytes(r.hourly), 'more in use after an hour of work'),
+                number('grows since', r => r.since || 0, r => (r.since ? formatTime(r.since) : 'the start'), 'a click shows what was allocated from then on and is still there'),
                 {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, Math.min(r.names.indexOf('main') + 1 || 8, 8)).join(' ‹ ')}], rows, 'verdict', false);
 }

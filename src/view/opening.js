@@ -37,6 +37,7 @@ function drawSentences() {
 }
 
 function show({kind = state.kind, ...changes}) {
+    fitRange(kind);
     set({search: '', only: false, focus: '', lens: '', only_labels: '', charted: '', layers: '', zoom: '', kind, type: '', ...changes});
     byId('tabs').scrollIntoView({block: 'nearest'});
 }

@@ -17,9 +17,10 @@ function listen() {
     on('sandwich', 'click', () => set({focus: state.focus ? '' : filling(), zoom: ''}));
     on('whole', 'click', () => setRange(-Infinity, Infinity));
     on('peak', 'click', () => {
-        const kind = kindNow();
-        setRange(-Infinity, kind.ticks[peakTick(kind).index].end);
-        set({type: HEAP_DEFAULT, mode: 'level'});
+        const kind = kindNow(), tick = kind.ticks[(kind.name === 'heap' ? peakTick(kind) : largestTick(kind)).index];
+        if (kind.name === 'heap')
+            Object.assign(state, {type: HEAP_DEFAULT, mode: 'level'});
+        setRange(kind.name === 'heap' ? -Infinity : Math.min(tick.start, tick.end - 1), tick.end);
     });
     on('last', 'click', () => {
         const ticks = kindNow().ticks;

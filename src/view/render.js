@@ -11,7 +11,7 @@ const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'del
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
-const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame'}));
+const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.since || -Infinity, to: Infinity}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {
@@ -33,11 +33,15 @@ function setRange(from, to) {
 
 /* The range that the page chose itself, which is the heap's peak, is not kept for another kind; nor that of A, where two directories are compared. */
 const peaksShown = {b: /** @type {number | null} */ (null), a: /** @type {number | null} */ (null)};
-function setKind(kind, changes = {}) {
+function fitRange(kind) {
     const toOf = ({from, to}, peak) => (peak !== null && from === -Infinity && (to === Infinity || to === peak) ? (kind === 'heap' ? peak : Infinity) : to);
     state.to = toOf(state, peaksShown.b);
     if (state.a)
         state.a = {...state.a, to: toOf(state.a, peaksShown.a)};
+}
+
+function setKind(kind, changes = {}) {
+    fitRange(kind);
     const labels = labelsNow().filter(([key]) => folds.labelKeys(model.kinds.get(kind)).includes(key)); /* others would leave nothing */
     set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...changes});
 }
@@ -130,7 +134,8 @@ function controls(kind) {
     byId('lines').hidden ||= !folds.hasLines;
     byId('even').hidden = !state.a || modeNow() === 'level';
     byId('idle').hidden = byId('idle').hidden || (!IDLE_OF[state.kind] && state.view !== 'locks');
-    byId('peak').hidden = state.kind !== 'heap';
+    byId('peak').hidden = state.kind === HEAT_KIND || kind.ticks.length < 2;
+    byId('peak').title = state.kind === 'heap' ? 'selects the range up to the tick with the most memory in use' : 'selects the tick with the most';
     byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
         'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
         `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)));

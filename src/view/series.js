@@ -25,7 +25,15 @@ function perTick(kind, type, layerOf = null, nLayers = 1, choice = state.process
 
 function peakTick(kind, choice = state.process) {
     const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
-    const [values] = perTick(kind, type, null, 1, choice);
+    return mostOf(perTick(kind, type, null, 1, choice)[0]);
+}
+
+/* Of the value that is shown, if it is a flow, the tick with the most. */
+function largestTick(kind) {
+    return mostOf(perTick(kind, typeIndex())[0]);
+}
+
+function mostOf(values) {
     let best = 0;
     for (let i = 1; i < values.length; i++)
         if (values[i] > values[best])

@@ -41,6 +41,21 @@ class Leaks(PageCase):
         self.assertEqual(rows[0][0], f'leak, confidence {round(100 * leak["confidence"])} %')
         self.assertEqual(rows[0][-1], ' ‹ '.join(f['function'] for f in leak['stack']))
 
+    def test_a_leak_says_since_when_it_grows_and_a_click_shows_what_came_then(self):
+        for n in range(1, 41):
+            lost = max(n - 25, 0)
+            rows = [(['request', 'main'], [2000, 2000 << 14, 300, 300 << 14]), (['malloc', 'forget', 'on_error', 'main'], [60, 60 << 16, 10 + 60 * lost, (10 + 60 * lost) << 16]),
+                    (['malloc', 'forget', 'main'], [90 - n, (90 - n) << 16, 90 - n, (90 - n) << 16])]
+            data = gzip.decompress(self.profile(rows, time_ns=(START + TICK_S * n) * SECOND, duration_ns=TICK_S * SECOND))
+            self.file(f'd/server.7.{n:04}.heap.pb.gz', gzip.compress(data + number(12, RATE)))
+        _, rows, command = self.shown(os.path.join(self.dir.name, 'd'))
+        self.assertEqual([f['function'] for f in command['leaks'][0]['stack']][:2], ['forget', 'on_error'])
+        since = self.browser.js('const at = new Date(arguments[0]); return [at.getHours(), at.getMinutes(), at.getSeconds()].map(n => String(n).padStart(2, "0")).join(":")',
+                                (START + TICK_S * 26) * 1000)
+        self.assertEqual(rows[0][3], since)
+        self.browser.click('#leaks tbody td')
+        self.assertEqual(super().shown(), [60 * 15 << 16])
+
     def test_no_leak_is_shown_as_the_command_says_it(self):
         words, rows, command = self.shown(self.ticks('b', 40, 0))
         self.assertEqual((command['verdict'], rows), ('no leak', []))

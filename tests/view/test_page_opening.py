@@ -55,6 +55,20 @@ class Opening(PageCase):
         self.browser.click('#glance button:nth-child(4)')
         self.assertEqual(self.shown(), [self.top('--kind', 'mutex', '--type', 'delay', directory)[0]])
 
+    def test_the_busiest_tick_is_two_clicks_away(self):
+        for n, ms in enumerate((10, 20, 900, 30), 1):
+            start = (START + 10 * (n - 1)) * SECOND
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['f', 'main'], [1, 1, 1, 10**6 if n == 2 else 10**3])], HEAP, start, 10 * SECOND)  # it begins at the peak
+            self.file(f'p/server.7.{n:04}.cpu.pb.gz', [(['sort', 'main'] if n == 3 else ['wait', 'main'], [1, ms * 10**6])], [('samples', 'count'), ('cpu', 'nanoseconds')], start, 10 * SECOND)
+        self.show(f'{self.dir.name}/p')
+        number = self.browser.js('return [...document.querySelectorAll("#glance b")].findIndex(b => b.previousSibling.textContent === "CPUs busy") + 1')
+        self.browser.click(f'#glance button:nth-child({number})')
+        self.assertEqual(self.shown(), [960 * 10**6])
+        self.browser.click('#peak')
+        self.assertEqual(self.shown(), [900 * 10**6])
+        self.browser.click('[data-value=table]')
+        self.assertEqual(self.flat_and_cum(), {'sort': [900 * 10**6] * 2, 'main': [0, 900 * 10**6]})
+
     def test_a_rate_is_the_sum_of_a_tick_over_its_length(self):
         for n in range(1, 5):
             self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'work', 'main'], [n, n * 5 * SECOND])], MUTEX, (START + 10 * (n - 1)) * SECOND,
