@@ -181,7 +181,8 @@ int dp_process_open(const char *file)
 
 pid_t dp_process_inner_pid(pid_t pid)
 {
-    char path[64], text[4096];
+    char path[64];
+    char text[4096];
     dp_text_format(path, sizeof path, "/proc/%d/status", (int)pid);
     dp_io_read_text(path, text, sizeof text);
     const char *at = strstr(text, "\nNSpid:"), *end = at ? strchr(at + 1, '\n') : NULL;

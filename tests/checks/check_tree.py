@@ -77,10 +77,10 @@ SUBJECTS = {
     'host/unwind': 'bare_code cfi instruction interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule sibling stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event trace trace_context',
     'host/locks': 'captures chain contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
-                  'lock_frames lock_learn lock_name lock_rows pairing wait waiter waiters waiting waits',
+                  'lock_frames lock_learn lock_rows pairing wait waiter waiters waiting waits',
     'host/thread': 'tids',
     'host/cpu': 'address_baseline address_delivered address_delta address_deltas address_rows',
-    'host/report': 'baseline wall_source columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
+    'host/report': 'baseline columns consumer delta dump_memory emission emit fold kind_source kind_state line_function line_functions '
                    'location locations profile_info row rows totals window_edge write_flags',
     'host/api': 'commands core outside record_fork_child record_fork_parent record_fork_prepare record_init record_tune',
 }

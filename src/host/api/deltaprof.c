@@ -155,8 +155,12 @@ static int init_once(const struct dp_config *conf)
     dp_process_note_unfiltered();
     dp_mem_cap((size_t)conf->memory);
     int err = dp_record_init(conf);
-    if (err == 0 && dp_shared_file_is_wanted())
-        dp_outside_build_id(dp_shared_file_header());
+    if (err == 0 && dp_shared_file_is_wanted()) {
+        struct dp_tables_file *header = dp_shared_file_header();
+        dp_outside_build_id(header);
+        for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+            header->is_on[kind] = dp_config_kind_is_on(conf, kind);
+    }
     if (err == 0)
         err = dp_report_init(conf);
     if (err == 0)

@@ -111,8 +111,6 @@ static void describe_process(const struct dp_config *conf)
     h->entry = getauxval(AT_ENTRY);
     h->memory = conf->memory;
     h->heap_rate = conf->heap_rate;
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        h->is_on[kind] = dp_config_kind_is_on(conf, kind);
     h->depth = conf->depth;
     h->max_samples = conf->max_samples;
     h->age = conf->age;
