@@ -122,6 +122,11 @@ static inline const char *dp_decode_text(const struct dp_decode *d, uint32_t str
     return (const char *)d->bytes + d->strings.at[string].offset;
 }
 
+/* Whether the string is this text. */
+bool dp_decode_is_text(const struct dp_decode *, uint32_t string, const char *text);
+/* The number of the sample type of that name; types.n: there is none. */
+size_t dp_decode_type_named(const struct dp_decode *, const char *name);
+
 /* Appends the fields with a number above last_known to out. 0 or -ENOMEM. */
 struct dp_decode_fields {
     DP_VEC(uint8_t) bytes;

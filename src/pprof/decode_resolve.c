@@ -105,6 +105,21 @@ int dp_decode_resolve(struct dp_decode *d, const struct largest *largest, struct
     return 0;
 }
 
+bool dp_decode_is_text(const struct dp_decode *d, uint32_t string, const char *text)
+{
+    size_t n_bytes;
+    const char *found = dp_decode_text(d, string, &n_bytes);
+    return n_bytes == strlen(text) && !memcmp(found, text, n_bytes);
+}
+
+size_t dp_decode_type_named(const struct dp_decode *d, const char *name)
+{
+    size_t type = 0;
+    while (type < d->types.n && !dp_decode_is_text(d, d->types.at[type].type, name))
+        type++;
+    return type;
+}
+
 void dp_decode_fini(struct dp_decode *d)
 {
     dp_vec_fini(&d->strings);

@@ -83,10 +83,8 @@ struct side {
 /* -1: the profile has no such type. */
 static int find_type(const struct dp_model *m, const char *name)
 {
-    for (size_t i = 0; i < m->types.n; i++)
-        if (!strcmp(dp_model_text(m, m->types.at[i].type), name))
-            return (int)i;
-    return -1;
+    size_t type = dp_model_type_named(m, name);
+    return type < m->types.n ? (int)type : -1;
 }
 
 static struct side measure(struct dp_query *v)

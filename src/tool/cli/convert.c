@@ -188,11 +188,11 @@ static int type_of(const struct dp_model_merge *merged, const char *name)
     const struct dp_model *m = &merged->model;
     if (!name && merged->header.default_type)
         name = dp_model_text(m, merged->header.default_type);
-    for (size_t i = 0; name && i < m->types.n; i++)
-        if (!strcmp(name, dp_model_text(m, m->types.at[i].type)))
-            return (int)i;
     if (!name)
         return (int)m->types.n - 1;
+    size_t type = dp_model_type_named(m, name);
+    if (type < m->types.n)
+        return (int)type;
     char names[256];
     dp_model_type_names(m, names, sizeof names);
     dp_query_print_error("convert", "no sample type %s; there are %s", name, names);

@@ -66,14 +66,12 @@ struct table {
 static bool add_type(struct dp_query_count *c, const char *name, size_t *column)
 {
     const struct dp_model *m = &c->view->merge.model;
-    for (size_t type = 0; type < m->types.n; type++) {
-        if (strcmp(dp_model_text(m, m->types.at[type].type), name))
-            continue;
-        *column = c->n_columns;
-        c->columns[c->n_columns++] = type;
-        return true;
-    }
-    return false;
+    size_t type = dp_model_type_named(m, name);
+    if (type == m->types.n)
+        return false;
+    *column = c->n_columns;
+    c->columns[c->n_columns++] = type;
+    return true;
 }
 
 static int add_column(struct table *t, const char *name)

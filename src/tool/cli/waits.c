@@ -213,11 +213,8 @@ static int collect(struct waits *w)
 {
     const struct dp_model *m = &w->query.merge.model;
     int err = 0;
-    for (size_t i = 0; i < m->types.n; i++)
-        if (!strcmp(dp_model_text(m, m->types.at[i].type), "contentions")) {
-            w->n_type = i;
-            w->has_n = true;
-        }
+    w->n_type = dp_model_type_named(m, "contentions");
+    w->has_n = w->n_type < m->types.n;
     for (uint32_t row = 0; row < m->rows.n && !err; row++)
         if (dp_query_value(&w->query, row))
             err = add_row(w, row);

@@ -93,13 +93,8 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
 
 static int column_of(const struct dp_decode *d, const char *type)
 {
-    for (size_t i = 0; i < d->types.n; i++) {
-        size_t n_bytes;
-        const char *text = dp_decode_text(d, d->types.at[i].type, &n_bytes);
-        if (n_bytes == strlen(type) && !memcmp(text, type, n_bytes))
-            return (int)i;
-    }
-    return -1;
+    size_t column = dp_decode_type_named(d, type);
+    return column < d->types.n ? (int)column : -1;
 }
 
 int dp_formats_timeline_add(struct dp_formats_timeline *t, const struct dp_decode *d,

@@ -47,10 +47,8 @@ struct reading {
 
 static int type_named(const struct dp_model *m, const char *name)
 {
-    for (size_t i = 0; i < m->types.n; i++)
-        if (!strcmp(dp_model_text(m, m->types.at[i].type), name))
-            return (int)i;
-    return -1;
+    size_t type = dp_model_type_named(m, name);
+    return type < m->types.n ? (int)type : -1;
 }
 
 size_t dp_leaks_own_frame(const struct dp_query *v)
@@ -253,18 +251,6 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     return status;
 }
 
-static bool is_of_peak(const struct dp_decode *d)
-{
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n;
-        int64_t time_ns;
-        const char *text = dp_decode_text(d, d->comments.at[i], &n);
-        if (dp_profile_comment_number(text, n, DP_COMMENT_PEAK_AT, &time_ns))
-            return true;
-    }
-    return false;
-}
-
 /* The CPU time in the cpu profile of the same tick as a heap profile, in ns; 0: there is none that can be read. */
 static double cpu_beside(const struct dp_query *v, const struct dp_query_file *heap, struct dp_query_source *source)
 {
@@ -319,7 +305,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
         }
         if (!r.is_end) {
             bool is_second = r.is_peak;
-            r.is_peak = is_of_peak(d);
+            r.is_peak = dp_model_merge_number(d, DP_COMMENT_PEAK_AT, 0) != 0;
             if (process->n_points == DP_QUERY_POINTS && !is_second)
                 dp_leaks_points_join(s, process);
             process->n_points += !is_second;

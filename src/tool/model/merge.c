@@ -7,6 +7,7 @@
  */
 #include "tool/model/merge.h"
 
+#include "profile/comments.h"
 #include "profile/kinds.h"
 
 #include <errno.h>
@@ -90,13 +91,22 @@ static int add_moment_value(void *ctx, size_t moment, uint32_t row, uint32_t typ
 
 bool dp_model_merge_says(const struct dp_decode *d, const char *comment)
 {
+    for (size_t i = 0; i < d->comments.n; i++)
+        if (dp_decode_is_text(d, d->comments.at[i], comment))
+            return true;
+    return false;
+}
+
+int64_t dp_model_merge_number(const struct dp_decode *d, const char *begin, int64_t none)
+{
+    int64_t number;
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
         const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        if (n_bytes == strlen(comment) && !memcmp(text, comment, n_bytes))
-            return true;
+        if (dp_profile_comment_number(text, n_bytes, begin, &number))
+            return number;
     }
-    return false;
+    return none;
 }
 
 static int by_begin(const void *a, const void *b)

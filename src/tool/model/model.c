@@ -359,6 +359,14 @@ int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn 
     return err;
 }
 
+size_t dp_model_type_named(const struct dp_model *m, const char *name)
+{
+    size_t type = 0;
+    while (type < m->types.n && strcmp(dp_model_text(m, m->types.at[type].type), name))
+        type++;
+    return type;
+}
+
 void dp_model_type_names(const struct dp_model *m, char *to, size_t n_bytes)
 {
     snprintf(to, n_bytes, "none");

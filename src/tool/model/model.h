@@ -117,6 +117,8 @@ void dp_model_fini(struct dp_model *);
 /* Whether the name of a function only says where it lies: OBJECT+0xPLACE. */
 bool dp_model_is_place(const char *name);
 
+/* The number of the sample type of that name; types.n: there is none. */
+size_t dp_model_type_named(const struct dp_model *, const char *name);
 /* Writes "alloc_objects, alloc_space", cut to n_bytes; "none" if there are no types. */
 void dp_model_type_names(const struct dp_model *, char *to, size_t n_bytes);
 

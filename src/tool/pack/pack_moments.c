@@ -24,18 +24,11 @@ struct reading {
     DP_VEC(int64_t) values;
 };
 
-static bool is_text(const struct dp_decode *d, uint32_t string, const char *text)
-{
-    size_t n_bytes;
-    const char *found = dp_decode_text(d, string, &n_bytes);
-    return n_bytes == strlen(text) && !memcmp(found, text, n_bytes);
-}
-
 /* The model does not keep the time of a sample: each would be a row of its own. */
 static int64_t time_of(const struct reading *r)
 {
     for (size_t i = 0; i < r->model->sample.labels.n; i++)
-        if (is_text(r->decode, r->model->sample.labels.at[i].key, "end_timestamp_ns"))
+        if (dp_decode_is_text(r->decode, r->model->sample.labels.at[i].key, "end_timestamp_ns"))
             return r->model->sample.labels.at[i].num;
     return 0;
 }

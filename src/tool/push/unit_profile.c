@@ -244,14 +244,9 @@ static void add_period_type(struct dp_push_profile *p)
 static int sum_in_use(const struct dp_decode *d, int64_t *sum, struct dp_decode_error *error)
 {
     struct dp_decode_sample sample = {.values = {0}};
-    size_t type = 0, n;
+    size_t type = dp_decode_type_named(d, "inuse_space");
     int err = 0;
     *sum = 0;
-    for (; type < d->types.n; type++) {
-        const char *text = dp_decode_text(d, d->types.at[type].type, &n);
-        if (n == strlen("inuse_space") && !memcmp(text, "inuse_space", n))
-            break;
-    }
     for (size_t i = 0; i < d->samples.n && type < d->types.n && !err; i++)
         if (!(err = dp_decode_sample(d, i, &sample, error)))
             dp_model_merge_sum(sum, sample.values.at[type]);

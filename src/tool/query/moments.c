@@ -29,18 +29,11 @@ static int out_of_memory(const struct dp_query *v)
 
 /* ---- one file --------------------------------------------------------------------------------------------------- */
 
-static bool is_text(const struct dp_decode *d, uint32_t string, const char *wanted)
-{
-    size_t n;
-    const char *text = dp_decode_text(d, string, &n);
-    return n == strlen(wanted) && !memcmp(text, wanted, n);
-}
-
 static bool is_inherited(const struct dp_decode *d, const struct dp_decode_sample *sample)
 {
     for (size_t i = 0; i < sample->labels.n; i++)
-        if (is_text(d, sample->labels.at[i].key, DP_MERGE_FORK) &&
-            is_text(d, sample->labels.at[i].str, DP_MERGE_INHERITED))
+        if (dp_decode_is_text(d, sample->labels.at[i].key, DP_MERGE_FORK) &&
+            dp_decode_is_text(d, sample->labels.at[i].str, DP_MERGE_INHERITED))
             return true;
     return false;
 }
@@ -48,9 +41,7 @@ static bool is_inherited(const struct dp_decode *d, const struct dp_decode_sampl
 /* The sums of inuse_space; 0 if there is no such type. */
 static int sum_bytes(const struct dp_decode *d, struct dp_model_moment *moment, struct dp_decode_error *error)
 {
-    size_t type = 0;
-    while (type < d->types.n && !is_text(d, d->types.at[type].type, "inuse_space"))
-        type++;
+    size_t type = dp_decode_type_named(d, "inuse_space");
     if (type == d->types.n)
         return 0;
     struct dp_decode_sample sample = {.values = {0}};

@@ -254,12 +254,9 @@ static bool has_title(const struct dp_decode *d, const char *title)
 
 static bool has_chains(const struct dp_decode *d)
 {
-    size_t n;
-    for (size_t i = 0; i < d->functions.n; i++) {
-        const char *name = dp_decode_text(d, d->functions.at[i].name, &n);
-        if (n == strlen(DP_CHAIN_HELD_BY) && !memcmp(name, DP_CHAIN_HELD_BY, n))
+    for (size_t i = 0; i < d->functions.n; i++)
+        if (dp_decode_is_text(d, d->functions.at[i].name, DP_CHAIN_HELD_BY))
             return true;
-    }
     return false;
 }
 

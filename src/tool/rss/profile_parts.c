@@ -60,33 +60,19 @@ static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *h
     return ok;
 }
 
-static size_t inuse_type(const struct dp_decode *d)
-{
-    size_t type = 0, n;
-    for (; type < d->types.n; type++) {
-        const char *text = dp_decode_text(d, d->types.at[type].type, &n);
-        if (n == strlen("inuse_space") && !memcmp(text, "inuse_space", n))
-            break;
-    }
-    return type;
-}
-
 /* Whether a sample belongs to malloc: others have a label `heap`. */
 static bool is_of_malloc(const struct dp_decode *d, const struct dp_decode_sample *sample)
 {
-    for (size_t i = 0; i < sample->labels.n; i++) {
-        size_t n;
-        const char *key = dp_decode_text(d, sample->labels.at[i].key, &n);
-        if (n == strlen("heap") && !memcmp(key, "heap", n))
+    for (size_t i = 0; i < sample->labels.n; i++)
+        if (dp_decode_is_text(d, sample->labels.at[i].key, "heap"))
             return false;
-    }
     return true;
 }
 
 /* The memory in use in malloc's samples, for a profile without parts. */
 static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_decode_error *error)
 {
-    size_t type = inuse_type(d);
+    size_t type = dp_decode_type_named(d, "inuse_space");
     struct dp_decode_sample sample = {.values = {0}};
     int err = 0;
     for (size_t i = 0; i < d->samples.n && !err && type < d->types.n; i++) {
@@ -126,18 +112,6 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     return dp_rss_add(rss, DP_RSS_IN_USE, in_use) ? 0 : DP_EXIT_FAILED;
 }
 
-static bool tells_resident(const struct dp_decode *d)
-{
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n;
-        int64_t value;
-        const char *text = dp_decode_text(d, d->comments.at[i], &n);
-        if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_TOTAL, &value))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Reads the newest of the files [0, n) of a process that has the parts; the last file of a process seldom has them. If
  * several files were given (n_all), a broken one is named and left out.
@@ -151,7 +125,7 @@ static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_q
     for (size_t i = 0; i < n && !status && !is_taken; i++) {
         const char *path = names ? names[i].file : paths[i];
         status = dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source);
-        bool is_measured = !status && tells_resident(&source.decode);
+        bool is_measured = !status && dp_model_merge_number(&source.decode, DP_COMMENT_RSS_TOTAL, -1) >= 0;
         if (is_measured || (!status && n_all == 1)) {
             status = take_profile(rss, path, &source.decode);
             is_taken = !status;

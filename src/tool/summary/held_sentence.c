@@ -27,14 +27,11 @@ enum { FILES_BEFORE = 3 }; /* how many profiles of a process without these comme
 
 static void take_comment(struct resident *r, const char *text, size_t n)
 {
-    static const char total[] = "#RssTotal=", held[] = "#RssPart " DP_RSS_HELD "=";
-    char number[24] = "";
-    bool is_held = n >= sizeof held && !memcmp(text, held, sizeof held - 1);
-    size_t n_head = is_held ? sizeof held - 1 : sizeof total - 1;
-    if (n <= n_head || n - n_head >= sizeof number || (!is_held && memcmp(text, total, n_head)))
-        return;
-    memcpy(number, text + n_head, n - n_head);
-    dp_model_merge_sum(is_held ? &r->held : &r->total, strtoll(number, NULL, 10));
+    int64_t bytes;
+    if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_TOTAL, &bytes))
+        dp_model_merge_sum(&r->total, bytes);
+    else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_PART DP_RSS_HELD "=", &bytes))
+        dp_model_merge_sum(&r->held, bytes);
 }
 
 /* Reads the comments of one file. */
