@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/query/print.c - prints error messages and colours, and flushes standard output at the end. */
+/* tool/query/print.c - prints error messages, progress and colours, and flushes standard output at the end. */
 #include "tool/query/print.h"
 
 #include "tool/query/units.h"
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void dp_query_print_error(const char *verb, const char *format, ...)
@@ -30,6 +31,36 @@ int dp_query_print_flush(const char *verb)
         return 0;
     dp_query_print_error(verb, "standard output: %m");
     return DP_EXIT_FAILED;
+}
+
+/* ---- how far long work is: at most ten times a second, by one thread ----------------------------------------------
+ */
+
+static const double first_s = 1, every_s = 0.1;
+static double begin_s, last_s; /* of CLOCK_MONOTONIC; 0: no work yet */
+static bool is_shown;
+
+static double now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+void dp_query_print_progress(const char *verb, size_t i, size_t n)
+{
+    double at = now();
+    if (!begin_s)
+        begin_s = at;
+    if (i >= n && is_shown) {
+        fputs("\r\033[K", stderr);
+        is_shown = false;
+    }
+    if (i >= n || at - begin_s < first_s || at - last_s < every_s || !isatty(STDERR_FILENO))
+        return;
+    last_s = at;
+    is_shown = true;
+    fprintf(stderr, "\r\033[Kdeltaprof %s: %zu of %zu files", verb, i, n);
 }
 
 /* ---- colours ----------------------------------------------------------------------------------------------------- */

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LOSSES 8 /* lines */
-
 int dp_query_init(struct dp_query *v, const char *verb, int argc)
 {
     *v = (struct dp_query){.verb = verb, .limit_bytes = DP_DECODE_LIMIT};
@@ -116,71 +114,6 @@ static int add_program(struct dp_strings *programs, const char *path, const stru
     return n_bytes && dp_strings_add(programs, program, n_bytes) == DP_STRINGS_NONE ? -ENOMEM : 0;
 }
 
-/* Adds the comments that begin with a digit: each counts a loss since the process began. */
-static int add_losses(struct dp_query *v, const struct dp_decode *d)
-{
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n_bytes;
-        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        size_t n_digits = 0;
-        int64_t number = 0;
-        for (; n_digits < n_bytes && text[n_digits] >= '0' && text[n_digits] <= '9'; n_digits++)
-            number = number < INT64_MAX / 20 ? 10 * number + text[n_digits] - '0' : number;
-        if (!n_digits || dp_strings_count(&v->lost) > MAX_LOSSES)
-            continue;
-        if (!v->lost.offsets.n && dp_strings_add(&v->lost, "", 0) == DP_STRINGS_NONE)
-            return -ENOMEM;
-        uint32_t words = dp_strings_add(&v->lost, text + n_digits, n_bytes - n_digits);
-        while (words != DP_STRINGS_NONE && v->n_lost.n <= words) {
-            int64_t *to = dp_vec_push(&v->n_lost);
-            words = to ? words : DP_STRINGS_NONE;
-            if (to)
-                *to = 0;
-        }
-        if (words == DP_STRINGS_NONE)
-            return -ENOMEM;
-        dp_model_merge_sum(&v->n_lost.at[words], number);
-    }
-    return 0;
-}
-
-/* Writes each kind of loss once, with its sum. */
-static int sum_losses(struct dp_query *v)
-{
-    bool ok = dp_strings_add(&v->losses, "", 0) != DP_STRINGS_NONE;
-    for (uint32_t i = 1; i < dp_strings_count(&v->lost) && ok; i++) {
-        char *text = NULL;
-        int n = asprintf(&text, "%lld%s", (long long)v->n_lost.at[i], dp_strings_at(&v->lost, i));
-        ok = n >= 0 && dp_strings_add(&v->losses, text, (size_t)n) != DP_STRINGS_NONE;
-        free(text);
-    }
-    return ok ? 0 : -ENOMEM;
-}
-
-/* Returns how many bytes the process has allocated in all, from a comment of its file; -1: no such comment. */
-static int64_t allocated_of(const struct dp_decode *d)
-{
-    static const char head[] = DP_COMMENT_ALLOCATED;
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n_bytes;
-        char number[24] = "";
-        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        if (n_bytes <= strlen(head) || n_bytes >= strlen(head) + sizeof number || memcmp(text, head, strlen(head)))
-            continue;
-        memcpy(number, text + strlen(head), n_bytes - strlen(head));
-        return strtoll(number, NULL, 10);
-    }
-    return -1;
-}
-
-static void add_allocated(struct dp_query *v, const struct dp_decode *d, bool *all_tell)
-{
-    int64_t bytes = allocated_of(d);
-    *all_tell &= bytes >= 0;
-    if (bytes > 0)
-        dp_model_merge_sum(&v->allocated, bytes);
-}
-
 int dp_query_open(struct dp_query *v, size_t i, struct dp_query_source *own, struct dp_query_source **source)
 {
     bool is_input = !strcmp(v->paths.at[i], "-");
@@ -245,8 +178,7 @@ static bool counts_levels(const struct dp_query *v, size_t i)
 }
 
 /* Adds the profile of path i, which was read. */
-static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, bool *all_tell,
-                      struct dp_decode_error *error)
+static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, struct dp_decode_error *error)
 {
     int err = add_file(v, i, d, error);
     if (!err && counts_levels(v, i))
@@ -255,10 +187,7 @@ static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, b
         err = add_program(&v->programs, v->paths.at[i], d);
     if (err || !(v->at_text || v->moments.is_whole || v->moments.is_newest.at[i]))
         return err;
-    err = add_losses(v, d);
-    if (!err)
-        add_allocated(v, d, all_tell);
-    return err;
+    return dp_query_losses_add(v, d);
 }
 
 /* 0 for no error; else a status: DP_QUERY_BROKEN, or one after one line. */
@@ -272,8 +201,8 @@ static int status_of(int err, const struct dp_query *v, size_t i, bool is_quiet,
 static int read_files(struct dp_query *v)
 {
     struct dp_query_source own = {.is_quiet = dp_query_may_skip(v)}, *source;
-    bool all_tell = true;
     int status = 0;
+    v->all_tell_allocated = true;
     for (size_t i = 0; i < v->paths.n && !status; i++) {
         struct dp_decode_error error = {"out of memory"};
         if (is_of_other_time(v, i))
@@ -281,15 +210,13 @@ static int read_files(struct dp_query *v)
         dp_query_print_progress(v->verb, i, v->paths.n);
         status = dp_query_open(v, i, &own, &source);
         if (!status)
-            status = status_of(add_opened(v, i, &source->decode, &all_tell, &error), v, i, own.is_quiet, &error);
+            status = status_of(add_opened(v, i, &source->decode, &error), v, i, own.is_quiet, &error);
     }
     dp_query_print_progress(v->verb, 1, 1);
-    if (!status && sum_losses(v)) {
+    if (!status && dp_query_losses_sum(v)) {
         dp_query_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
-    if (!all_tell)
-        v->allocated = 0;
     v->merge.goes_on = v->moments.n_ended < v->moments.n_processes;
     dp_query_source_fini(&own);
     return status;
@@ -301,10 +228,7 @@ static int read_files(struct dp_query *v)
 static void fall_back(struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;
-    size_t other = m->types.n;
-    for (size_t i = 0; i < m->types.n; i++)
-        if (!strcmp(dp_model_text(m, m->types.at[i].type), "alloc_space"))
-            other = i;
+    size_t other = dp_model_type_named(m, "alloc_space");
     if (!v->falls_back || v->type_name || v->at_text || other == m->types.n ||
         !dp_model_merge_is_state(&v->merge, v->type))
         return;
@@ -323,18 +247,14 @@ static int choose_type(struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;
     const char *wanted = v->type_name;
-    for (size_t i = 0; i < m->types.n && !wanted && v->preferred; i++)
-        if (!strcmp(dp_model_text(m, m->types.at[i].type), v->preferred))
-            wanted = v->preferred;
+    if (!wanted && v->preferred && dp_model_type_named(m, v->preferred) < m->types.n)
+        wanted = v->preferred;
     if (!wanted && v->merge.header.default_type)
         wanted = dp_model_text(m, v->merge.header.default_type);
-    v->type = m->types.n ? m->types.n - 1 : 0;
-    for (size_t i = 0; i < m->types.n && wanted; i++) {
-        if (strcmp(dp_model_text(m, m->types.at[i].type), wanted))
-            continue;
-        v->type = i;
+    v->type = wanted ? dp_model_type_named(m, wanted) : m->types.n;
+    if (v->type < m->types.n)
         return 0;
-    }
+    v->type = m->types.n ? m->types.n - 1 : 0;
     if (!v->type_name && m->types.n)
         return 0;
     char types[256];
@@ -390,17 +310,6 @@ int dp_query_restart(struct dp_query *v)
     return status;
 }
 
-static bool has_type(const struct dp_decode *d, const char *type)
-{
-    for (size_t i = 0; i < d->types.n; i++) {
-        size_t n;
-        const char *text = dp_decode_text(d, d->types.at[i].type, &n);
-        if (n == strlen(type) && !memcmp(text, type, n))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Profiles of one directory may have different types (types=waste, age=on). For a type that only some of them have,
  * drops the paths of the others. If none has it, all paths stay, for the message that says so.
@@ -416,7 +325,7 @@ static int keep_with_type(struct dp_query *v, const char *type)
         return 0;
     for (size_t i = 0; i < v->paths.n; i++) {
         has[i] = dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, &source) || /* it is named later */
-                 has_type(&source.decode, type);
+                 dp_decode_type_named(&source.decode, type) < source.decode.types.n;
         n_with += has[i];
     }
     dp_query_source_fini(&source);

@@ -68,6 +68,7 @@ struct dp_query {
     struct dp_query_naming_frames frames;
     struct dp_query_free free; /* of the processes whose memory in use is shown */
     int64_t allocated;         /* exact number of bytes that all processes allocated; 0: not all files have it */
+    bool all_tell_allocated;   /* until dp_query_losses_sum */
 
     /* The frames of the row of the last dp_query_row, the leaf first. */
     DP_VEC(uint32_t) stack;
@@ -171,6 +172,9 @@ int dp_query_restart(struct dp_query *);
 int dp_query_set_process(struct dp_query *, const char *path);
 /* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
 int dp_query_open(struct dp_query *, size_t i, struct dp_query_source *own, struct dp_query_source **source);
+/* Adds what the comments of a process's newest file count; at the end fills `losses` with the sums. 0 or -ENOMEM. */
+int dp_query_losses_add(struct dp_query *, const struct dp_decode *);
+int dp_query_losses_sum(struct dp_query *);
 void dp_query_fini(struct dp_query *);
 
 /* Another view with the options of v, which must outlive it; and its end. */
