@@ -212,6 +212,22 @@ Not leaks:
                     self.assertEqual(self.names(), [])
                     site.live = []
 
+    def test_queues_are_judged_without_the_chance_of_sampling(self):
+        ring = Site(['put', 'main'], 16384, lambda t: 200, lambda t, live: live - 800)
+        load = Site(['put', 'main'], 16384, lambda t: 80 if t < 20 else 160, lambda t, live: live - (400 if t < 20 else 800))
+        slow = Site(['put', 'main'], 16384, lambda t: 120, lambda t, live: 75)
+        for name, site, verdict in (('ring', ring, 'no leak'), ('load', load, 'no leak'), ('slow', slow, 'leak')):
+            for seed in range(2):
+                site.live = []
+                self.run_program([site, self.traffic()], seed=seed, name=f'{name}{seed}/a.1')
+                self.assertEqual((name, seed, self.leaks(os.path.join(self.dir.name, f'{name}{seed}'))['verdict']), (name, seed, verdict))
+
+    def test_a_busy_site_that_frees_all_is_no_leak(self):
+        for seed in range(2):  # what is in use at a tick is the few requests under way, which is more at the end by chance
+            site = Site(['answer', 'main'], 16384, lambda t: 1000, lambda t, live: live - (20 if t < 30 else 60))
+            self.run_program([site, self.traffic()], seed=seed, name=f'{seed}/a.1')
+            self.assertEqual(self.leaks(os.path.join(self.dir.name, f'{seed}'))['verdict'], 'no leak')
+
     def test_the_same_leak_of_several_processes_is_one(self):
         for i in range(3):
             self.run_program([Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)], i, name='a.%d' % i)

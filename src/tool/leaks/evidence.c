@@ -31,7 +31,8 @@
  * looks like a queue whose length wanders. So growth is open until its end is seen: the level of the last quarter is
  * above that of the first one by more than chance, and what the last quarter added is not less, by more than chance,
  * than the same pace would have added. The second test has power only if there are blocks enough; without, all stays
- * open.
+ * open, unless the models say that growth hardly goes on. What leaked is in use ever after: where there are hardly any
+ * blocks in use at some point of the last quarter, hardly any leaked.
  *
  * The priors were chosen on the programs of tests/leaks.
  */
@@ -55,6 +56,7 @@
 #define FEW_FREED     0.1  /* of the growth: up to this share, blocks are kept */
 #define PRIOR         1.8  /* odds that growth goes on, against that it has ended */
 #define PRIOR_NONE    4.5  /* the same, that there is none, or that a higher load explains it, if blocks turn over */
+#define OPEN          0.02 /* probability that growth goes on: below it, its end is seen */
 #define GREW          0.05 /* probability of a higher level by chance: below it, there was growth */
 #define STOPPED       0.05 /* the same, of so little growth at an unchanged pace: below it, growth has ended */
 
@@ -358,9 +360,36 @@ static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, s
         w->in_use[i] = c->bytes[first + i] / weight;
         w->load[i] = 1;
     }
+    w->n_all = last + 1;
+    w->first = first;
+    for (size_t i = 0; i <= last; i++) {
+        w->all_at[i] = ((double)k->end_ns[i] - (double)k->end_ns[first]) / time;
+        w->allocated[i] = c->allocated_samples[i];
+    }
     w->is_kept = freed(c, first, last) <= FEW_FREED * (c->samples[last] - c->samples[first]);
     if (!w->is_kept)
         fill_load(c, k, w);
+}
+
+/* Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. */
+static bool may_go_on(const struct dp_leaks_likelihoods *l)
+{
+    double on = PRIOR * l->goes_on;
+    return on >= OPEN * (on + l->ended + PRIOR_NONE * (l->by_load + l->steady));
+}
+
+/*
+ * Blocks that leaked stay in use. So the fewest that are in use at any point of the last quarter are the most that had
+ * leaked before it. The last point does not count if the process ended with it.
+ */
+static bool is_too_few(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k)
+{
+    size_t last = p->n_points - 1;
+    double least = INFINITY;
+    for (size_t i = k->warm; i <= last; i++)
+        if (4 * k->end_ns[i] >= 3 * k->end_ns[last] && (i < last || !p->ended))
+            least = fmin(least, c->samples[i]);
+    return least < DP_LEAKS_FEWEST && freed(c, k->warm, last) > fmax(c->samples[last], DP_LEAKS_FEWEST);
 }
 
 static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
@@ -386,6 +415,8 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     count_steps(c, k.warm, last, &e);
     if (doubles(p, c, &k, all_growth, &e))
         return e;
+    if (is_too_few(p, c, &k))
+        return e;
     double pace = open_pace(p, c, &k, all_growth);
     e.is_open = pace > 0;
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
@@ -394,11 +425,18 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     if (growth <= 0 || slope <= 0 || c->samples[last] <= 0) {
         bool none_came = sum(c->allocated_samples, half + 1, last + 1) < 0.5;
         e.kind = c->samples[half] > 0 && none_came ? DP_LEAKS_ONCE : DP_LEAKS_STEADY;
+        if (e.is_open && c->samples[last] > 0) {
+            fill_window(c, &k, last, &w);
+            struct dp_leaks_likelihoods none = dp_leaks_compare(&w);
+            e.is_open = w.is_kept || may_go_on(&none);
+        }
         return e;
     }
     fill_window(c, &k, last, &w);
     struct dp_leaks_likelihoods l = dp_leaks_compare(&w);
     double on = PRIOR * l.goes_on;
+    if (e.is_open && !w.is_kept)
+        e.is_open = may_go_on(&l);
     if (w.is_kept) {
         double all = on + l.ended;
         e.chance = clamp(exp2(-(double)e.n_up) / fmax(share, 1e-9));

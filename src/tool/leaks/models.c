@@ -9,6 +9,8 @@
  *  that at most RESIDUE of the growth before comes after it; or all growth is in one short PHASE; or it decays as
  * exp(-k time), as that of a table of which ever less is missing. It is steady, or follows the load.
  *
+ * Blocks that turn over may also be freed in order, which tool/leaks/order.c looks at. Both opinions are pooled.
+ *
  * Unknown times are averaged over (a marginal likelihood), so a model pays for what it leaves open; the quotient of two
  * averages is the Bayes factor (H. Jeffreys 1939, Theory of Probability).
  *
@@ -26,6 +28,8 @@
  * 1 worth POISSON points, the normal density becomes Student's.
  */
 #include "tool/leaks/models.h"
+
+#include "tool/leaks/order.h"
 
 #include <math.h>
 
@@ -143,6 +147,25 @@ static void add(double *log_sum, double log_likelihood, double weight)
     *log_sum = high + log(exp(*log_sum - high) + exp(x - high));
 }
 
+/*
+ * Pools the opinions of both families of models: of each likelihood the geometric mean (C. Genest, J. Zidek 1986,
+ * Combining Probability Distributions), so that none is certain alone. Those of order say only whether growth goes on:
+ * a queue of constant length that fills is growth that has ended. A family that explains the curve badly has no say.
+ */
+static void pool(const struct dp_leaks_order *order, double *goes_on, double *ended, double *steady, double *by_load)
+{
+    double level = -INFINITY, in_order = -INFINITY;
+    if (order->none == -INFINITY)
+        return;
+    add(&level, *goes_on, 0.25), add(&level, *ended, 0.25), add(&level, *steady, 0.25), add(&level, *by_load, 0.25);
+    add(&in_order, order->goes_on, 0.5), add(&in_order, order->none, 0.5);
+    double say = 0.5 * fmin(1, exp(in_order - level));
+    *goes_on = (1 - say) * (*goes_on - level) + say * (order->goes_on - in_order);
+    *ended = (1 - say) * (*ended - level) + say * (order->none - in_order);
+    *steady = (1 - say) * (*steady - level) + say * (order->none - in_order);
+    *by_load = (1 - say) * (*by_load - level) + say * (order->none - in_order);
+}
+
 static void add_growth(double *log_sum, const struct dp_leaks_window *w, const struct events *e, struct growth g,
                        double weight)
 {
@@ -203,6 +226,10 @@ struct dp_leaks_likelihoods dp_leaks_compare(const struct dp_leaks_window *w)
         }
         if (deaths[i] > 0)
             add(&by_load, log_of_level(w, level, PROPORTIONAL, deaths[i]), 0.25);
+    }
+    if (!w->is_kept) {
+        struct dp_leaks_order order = dp_leaks_order_compare(w);
+        pool(&order, &goes_on, &ended, &steady, &by_load);
     }
     double high = fmax(fmax(goes_on, ended), fmax(steady, by_load));
     return (struct dp_leaks_likelihoods){exp(goes_on - high), exp(ended - high), exp(steady - high),

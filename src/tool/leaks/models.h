@@ -8,6 +8,9 @@
 
 enum { DP_LEAKS_POINTS = 64 };
 
+/* Sampled blocks: growth by fewer, of blocks that turn over, is no leak that can be seen. */
+#define DP_LEAKS_FEWEST 2.5
+
 /* A curve in sampled blocks. Time is that in which the program worked: 0 at the first point, 1 at the last one. */
 struct dp_leaks_window {
     size_t n;                       /* points, at least 2 */
@@ -16,6 +19,10 @@ struct dp_leaks_window {
     double load[DP_LEAKS_POINTS];   /* rate of allocation, 1 in the mean; all 1: it tells nothing */
     double start;                   /* time before the first point, in the same unit */
     bool is_kept;                   /* almost nothing was freed */
+
+    /* All points from the program's start on, of which the n above are the last: for models of the order of frees. */
+    size_t n_all, first;                                        /* all_at[first] is at[0] */
+    double all_at[DP_LEAKS_POINTS], allocated[DP_LEAKS_POINTS]; /* sampled blocks, in the unit of in_use */
 };
 
 /* Likelihoods, relative to each other: each is the average over the models of its kind. */
