@@ -65,8 +65,8 @@ WINGS = {'host': HOST, 'tool': TOOL}
 # A shared name begins with dp_ and its room. Rooms of several subjects, each a file or two, may name the subject instead. The longest
 # subject that a name begins with tells its room: dp_lock_rows_scan is in host/locks, dp_lock_lock in base.
 SUBJECTS = {
-    'base': 'beacon clock cpu_has elf epoch futex glob hash io libc lock log mem module page process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tallies tally task '
-            'text vdso vma',
+    'base': 'beacon clock cpu_has elf epoch futex glob hash io libc lock log mem module page pipe process quiet relay stat stats symbol_line symbol_ranges symbolize_ops tallies tally task '
+            'text vma',
     'config': 'address lock_kinds python_mode symbolize types unwind_mode',
     'pprof': 'decode encode gzip index stamp strings wire',
     'profile': 'kind lock_kind',
@@ -76,7 +76,7 @@ SUBJECTS = {
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'bare_code cfi instruction interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule sibling stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event trace trace_context',
-    'host/locks': 'captures chain contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
+    'host/locks': 'captures chain closed contended futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
                   'lock_frames lock_learn lock_rows pairing wait waiter waiters waiting waits',
     'host/thread': 'tids',
     'host/cpu': 'address_baseline address_delivered address_delta address_deltas address_rows',
