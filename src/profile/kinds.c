@@ -152,8 +152,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .receivers_name = "wall",
             .types =
                 {
-                    {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
-                    {"wall", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_WALL_SAMPLES},
+                    {"wall", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_WALL},
                 },
             .n_types = 2,
             .n_values = 2,
@@ -187,6 +187,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                                                    DP_KIND_EVENT_MUTEX_DELAY},
                     [DP_KIND_EVENT_SAMPLES] = {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_SAMPLES},
                     [DP_KIND_EVENT_CPU] = {"cpu", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_CPU},
+                    [DP_KIND_EVENT_WALL_SAMPLES] = {"wall_samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_WALL_SAMPLES},
+                    [DP_KIND_EVENT_WALL] = {"wall", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_WALL},
                 },
             .n_types = DP_KIND_EVENT_TYPES,
             .n_values = DP_KIND_EVENT_TYPES,

@@ -14,7 +14,7 @@ const STATE_COLOURS = {running: ['#6cc08b', '#2c7a47'], runnable: ['#e6c84a', '#
                        fault: ['#f2b264', '#955a12'], allocates: ['#8fbdf0', '#2f639e']};
 const stateColour = name => (STATE_COLOURS[name] || ['#aaa', '#666'])[Number(isDark())];
 /* States that events tell by the values that they have, the first of these: sample type, state. */
-const STATE_OF_TYPE = [['delay', 'lock'], ['cpu', 'running'], ['alloc_space', 'allocates']];
+const STATE_OF_TYPE = [['delay', 'lock'], ['cpu', 'running'], ['wall', 'unknown'], ['alloc_space', 'allocates']];
 
 class Lanes {
     /* onRange(from, to) in ms; onPick(lane); onHover(null or {ms, lane, row}, event). */

@@ -33,9 +33,10 @@ function lanesOf(kind) {
 lanesOf.key = '';
 lanesOf.found = /** @type {any} */ (null);
 
-/* The number of the type that says how long something took: the last one in nanoseconds. */
+/* The number of the type that says how long something took: CPU time of events; else the last one in nanoseconds. */
 function typeOfTime(kind) {
-    return Math.max(kind.types.map(t => t.unit).lastIndexOf('nanoseconds'), 0);
+    const cpu = kind.types.findIndex(t => t.type === 'cpu');
+    return cpu >= 0 ? cpu : Math.max(kind.types.map(t => t.unit).lastIndexOf('nanoseconds'), 0);
 }
 
 /* By row of the kind: its lane, -1 for none; when it began and ended, in ms; its state. From the column of a type or from a label. */
@@ -43,14 +44,14 @@ function eventsOf(kind) {
     const key = `${model.version} ${state.process}`;
     if (eventsOf.key === key)
         return eventsOf.found;
-    const columns = STATE_OF_TYPE.map(([type, name]) => ({name, values: kind.values[kind.types.findIndex(t => t.type === type)]?.data, isWait: type === 'delay'})).filter(c => c.values);
+    const columns = STATE_OF_TYPE.map(([type, name]) => ({name, values: kind.values[kind.types.findIndex(t => t.type === type)]?.data, isWait: type === 'delay', lasts: type === 'delay' || type === 'wall'})).filter(c => c.values);
     const states = folds.labelValues(STATE_LABEL), n = kind.nRows, starts = new Float64Array(n), ends = new Float64Array(n), whats = new Array(n), {ofRow} = lanesOf(kind);
     const idle = folds.labelValues(IDLE.key).map(value => IDLE.values.includes(value)), count = kind.values[kind.types.findIndex(t => t.type === 'contentions')]?.data, [first] = extent(kind);
     for (let row = 0; row < n; row++) {
         const tick = kind.ticks[kind.tick.data[row]], labels = kind.labels.data[row], column = columns.find(c => c.values[row] !== 0);
         ends[row] = tick.end;
         whats[row] = states[labels] || (column ? (column.isWait && idle[labels] ? 'sleep' : column.name) : '');
-        const waits = column && column.isWait ? column.values[row] / 1e6 / Math.max((count && count[row]) || 1, 1) : 0;
+        const waits = column && column.lasts ? column.values[row] / 1e6 / Math.max((column.isWait && count && count[row]) || 1, 1) : 0;
         starts[row] = Math.max(waits > tick.end - tick.start ? tick.end - waits : tick.start, first);
     }
     eventsOf.key = key;

@@ -24,7 +24,7 @@ import reader  # noqa: E402
 
 PERF = ['perf', 'record', '-q', '-e', 'cpu-clock', '-F', '249', '--call-graph', 'dwarf,32768']
 TOP, LEAST = 12, 0.01
-ROOTS = {'_start', '__clone3', 'clone3', '__clone', 'start_thread'}
+ROOTS = {'_start', '__libc_start_call_main', '__clone3', 'clone3', '__clone', 'start_thread'}
 
 PYTHON = '''
 def parts(n): return [str(i * 7919 % 1000) for i in range(n)]

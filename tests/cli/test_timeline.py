@@ -171,7 +171,7 @@ class Timeline(Case):
     def test_firefox_has_allocations_and_markers_by_thread(self):
         profile = self.firefox(self.file('server.7.0001.events.pb.gz', ROWS, EVENTS))
         self.assertEqual(profile['meta']['preprocessedProfileVersion'], 47)
-        self.assertEqual({m['name'] for m in profile['meta']['markerSchema']}, {'wait', 'unlock'})
+        self.assertEqual({m['name'] for m in profile['meta']['markerSchema']}, {'wait', 'unlock', 'state'})
         threads = {t['tid']: t for t in profile['threads']}
         for tid, t in threads.items():
             self.check_tables(t)

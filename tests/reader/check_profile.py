@@ -22,7 +22,7 @@ LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime'
 WASTE = [(of + '_space', 'bytes') for of in ('resident', 'swapped', 'zero', 'pinned')]
 LOCK, CPU = [('contentions', 'count'), ('delay', 'nanoseconds')], [('samples', 'count'), ('cpu', 'nanoseconds')]
 WALL = [('samples', 'count'), ('wall', 'nanoseconds')]
-EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU
+EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU + [('wall_samples', 'count'), ('wall', 'nanoseconds')]
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
 PAGE = os.sysconf('SC_PAGESIZE')

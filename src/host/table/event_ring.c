@@ -93,13 +93,11 @@ static int32_t thread_id(void)
     return self->tid;
 }
 
-void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
-                        int64_t duration_ns)
+/* trace: the thread's, or NULL. */
+static void add_event(int32_t tid, unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                      int64_t duration_ns, const uint64_t *trace)
 {
-    if (!dp_load_acquire(&dp_events_on)) /* [RING] */
-        return;
-    uint64_t trace[DP_TRACE_WORDS];
-    uint64_t number = dp_load_relaxed(&head), n_more = dp_trace_context_read(trace) ? 1 : 0;
+    uint64_t number = dp_load_relaxed(&head), n_more = trace ? 1 : 0;
     int tries = TRIES;
     do {
         if (number + n_more - dp_load_acquire(&tail) >= n_slots || !tries--) { /* [TAIL] */
@@ -115,9 +113,26 @@ void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t v
     slot->n = n;
     slot->value = value;
     slot->record = record;
-    slot->tid = thread_id();
+    slot->tid = tid;
     slot->kind = kind | (n_more ? TRACED : 0);
     dp_store_release(&slot->stamp, (uint32_t)number + 1); /* [EVENT] */
+}
+
+void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                        int64_t duration_ns)
+{
+    if (!dp_load_acquire(&dp_events_on)) /* [RING] */
+        return;
+    uint64_t trace[DP_TRACE_WORDS];
+    bool is_traced = dp_trace_context_read(trace);
+    add_event(thread_id(), kind, record, n, value, end_ns, duration_ns, is_traced ? trace : NULL);
+}
+
+void dp_events_add_of(int32_t tid, unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                      int64_t duration_ns)
+{
+    if (dp_load_acquire(&dp_events_on)) /* [RING] */
+        add_event(tid, kind, record, n, value, end_ns, duration_ns, NULL);
 }
 
 /* ---- for reports ---- */

@@ -42,6 +42,10 @@ static inline void dp_events_add(unsigned kind, dp_record_id record, int64_t n, 
         dp_events_add_slow(kind, record, n, value, end_ns, duration_ns);
 }
 
+/* The same for an event of another thread, which has no trace. Context: a report. */
+void dp_events_add_of(int32_t tid, unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                      int64_t duration_ns);
+
 /* In a forked child: empties the ring. Only stores and madvise. */
 void dp_events_fork_child(void);
 

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "host/cpu/timers.h"
 #include "host/locks/futex_class.h"
+#include "host/table/event_ring.h"
 #include "host/table/record.h"
 #include "host/wall/threads.h"
 
@@ -179,14 +180,30 @@ static void add_running(dp_wall_slot slot, const struct dp_wall_clocks *now, enu
         dp_wall_record_add(dp_wall_record_synthetic(t->labels, DP_WALL_RUNNING, frame), !is_sampled, ns);
 }
 
-/* Records time in a queue, at the place of the last CPU sample: where the thread runs. */
-static void add_runnable(const struct dp_wall_thread *t, int64_t ns)
+/*
+ * Adds time off the processor to a row, and as an event that ends at end_ns. Returns where the event begins: not before
+ * the last account, so that events of a thread do not overlap.
+ */
+static int64_t add_with_event(dp_wall_slot slot, uint32_t id, int64_t ns, int64_t end_ns)
 {
+    int64_t left_ns = end_ns - dp_wall_thread_at(slot)->until_ns, duration_ns = ns < left_ns ? ns : left_ns;
+    if (duration_ns < 0)
+        duration_ns = 0;
+    dp_wall_record_add(id, count_samples(ns), ns);
+    dp_events_add_of(dp_wall_thread_tid(slot), DP_KIND_WALL, id, count_samples(ns), ns, end_ns, duration_ns);
+    return end_ns - duration_ns;
+}
+
+/* Records time in a queue, at the place of the last CPU sample: where the thread runs. */
+static void add_runnable(dp_wall_slot slot, int64_t ns, int64_t end_ns)
+{
+    const struct dp_wall_thread *t = dp_wall_thread_at(slot);
     uint32_t ran = dp_load_relaxed(&t->ran);
     if (ns > 0)
-        dp_wall_record_add(ran ? copy_record(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
-                               : dp_wall_record_synthetic(t->labels, DP_WALL_RUNNABLE, DP_FRAME_NOT_WALKED),
-                           count_samples(ns), ns);
+        add_with_event(slot,
+                       ran ? copy_record(DP_KIND_WALL, ran, DP_WALL_RUNNABLE)
+                           : dp_wall_record_synthetic(t->labels, DP_WALL_RUNNABLE, DP_FRAME_NOT_WALKED),
+                       ns, end_ns);
 }
 
 /* The waits for locks since the last account. */
@@ -258,10 +275,14 @@ static uint32_t choose_place(const struct dp_wall_thread *t, int64_t rest_ns, co
                            : dp_wall_record_synthetic(t->labels, DP_WALL_UNKNOWN, DP_FRAME_STATE_UNKNOWN);
 }
 
-/* Divides off_ns, time off the processor. place: the row of the place, 0: not known. Returns what waits for a look. */
-static int64_t add_off(struct dp_wall_thread *t, int64_t now_ns, int64_t off_ns, int64_t queue_ns, uint32_t place,
-                       enum dp_wall_account_end end)
+/*
+ * Divides off_ns, time off the processor. place: the row of the place, 0: not known. *begin_ns: where the event of the
+ * place begins. Returns what waits for a look.
+ */
+static int64_t add_off(dp_wall_slot slot, int64_t now_ns, int64_t off_ns, int64_t queue_ns, uint32_t place,
+                       enum dp_wall_account_end end, int64_t *begin_ns)
 {
+    struct dp_wall_thread *t = dp_wall_thread_at(slot);
     struct waits waits;
     uint32_t lock = 0;
     collect_waits(t, now_ns, &waits);
@@ -269,7 +290,7 @@ static int64_t add_off(struct dp_wall_thread *t, int64_t now_ns, int64_t off_ns,
     if (!place && end != DP_WALL_GOES_ON)
         place = choose_place(t, rest_ns, &waits, lock);
     if (place && rest_ns)
-        dp_wall_record_add(place, count_samples(rest_ns), rest_ns);
+        *begin_ns = add_with_event(slot, place, rest_ns, now_ns);
     return place ? 0 : rest_ns;
 }
 
@@ -287,9 +308,10 @@ void dp_wall_account(dp_wall_slot slot, const struct dp_wall_clocks *now, uint32
     bool is_still = t->is_still && !run_ns;
     bool is_at_last_place = is_still && !t->wait.begin_ns;
     uint32_t place = where ? where : is_at_last_place ? t->where : 0;
+    int64_t begin_ns = now->now_ns;
     add_running(slot, now, end);
-    add_runnable(t, queue_ns);
-    t->unplaced_ns = off_ns > 0 ? add_off(t, now->now_ns, off_ns, queue_ns, place, end) : off_ns;
+    t->unplaced_ns = off_ns > 0 ? add_off(slot, now->now_ns, off_ns, queue_ns, place, end, &begin_ns) : off_ns;
+    add_runnable(slot, queue_ns, begin_ns);
     t->until_ns = now->now_ns;
     t->clock_ns = now->clock_ns;
     t->queue_ns = now->queue_ns - early_ns;

@@ -6,7 +6,8 @@
  * Source: the types in that project's src/types/profile.ts. A profile is a list of threads. Each thread has tables of
  * strings, functions, frames and stacks (firefox_tables.h). Allocations are nativeAllocations: time, weight in bytes,
  * stack. Samples of CPU time are samples with that time in ms as weight. Waits are markers with their stack as the
- * cause, and samples too, with their length, so that the call tree shows where a thread ran and waited. Times are ms
+ * cause, and samples too, with their length, so that the call tree shows where a thread ran and waited. Time off the
+ * processor is likewise a sample, and a marker that has the name of the state. Times are ms
  * since meta.startTime. A thread without allocations has no table of them: the profiler reads the time of a table's
  * first row, and an empty one makes the range of all threads invalid.
  */
@@ -64,7 +65,7 @@ static bool is_alloc(const struct dp_formats_timeline_event *e)
 
 static bool is_time(const struct dp_formats_timeline_event *e)
 {
-    return dp_formats_timeline_is_wait(e) || e->values[DP_KIND_EVENT_SAMPLES];
+    return dp_formats_timeline_is_wait(e) || dp_formats_timeline_is_state(e) || e->values[DP_KIND_EVENT_SAMPLES];
 }
 
 static bool is_marker(const struct dp_formats_timeline_event *e)
@@ -118,18 +119,27 @@ static void say_time_ms(struct dp_formats_timeline_text *out, struct dp_formats_
                         const struct dp_formats_timeline_event *e)
 {
     (void)t;
-    dp_formats_timeline_say(out, "%.6f", (double)(e->values[DP_KIND_EVENT_DELAY] + e->values[DP_KIND_EVENT_CPU]) / 1e6);
+    int64_t ns = e->values[DP_KIND_EVENT_DELAY] + e->values[DP_KIND_EVENT_CPU] + e->values[DP_KIND_EVENT_WALL];
+    dp_formats_timeline_say(out, "%.6f", (double)ns / 1e6);
 }
 
-static const char *marker_name(const struct dp_formats_timeline_event *e)
+static const char *marker_type(const struct dp_formats_timeline_event *e)
 {
-    return dp_formats_timeline_is_wait(e) ? "wait" : "unlock";
+    return dp_formats_timeline_is_wait(e) ? "wait" : dp_formats_timeline_is_state(e) ? "state" : "unlock";
+}
+
+static const char *state_of(const struct dp_formats_timeline *timeline, const struct dp_formats_timeline_event *e)
+{
+    const char *state = dp_formats_timeline_is_state(e) ? dp_formats_timeline_label(timeline, e, "state") : NULL;
+    return state ? state : "";
 }
 
 static void say_name(struct dp_formats_timeline_text *out, struct dp_formats_timeline_tables *t,
                      const struct dp_formats_timeline_event *e)
 {
-    dp_formats_timeline_say(out, "%" PRIu32, dp_formats_timeline_tables_add_string(t, marker_name(e)));
+    const char *state = state_of(t->timeline, e);
+    const char *name = *state ? state : marker_type(e);
+    dp_formats_timeline_say(out, "%" PRIu32, dp_formats_timeline_tables_add_string(t, name));
 }
 
 static void say_data(struct dp_formats_timeline_text *out, struct dp_formats_timeline_tables *t,
@@ -137,10 +147,17 @@ static void say_data(struct dp_formats_timeline_text *out, struct dp_formats_tim
 {
     const char *lock = dp_formats_timeline_label(t->timeline, e, "lock");
     bool wait = dp_formats_timeline_is_wait(e);
-    dp_formats_timeline_say(out, "{\"type\":\"%s\",\"delay\":%.6f,\"contentions\":%lld,\"lock\":", marker_name(e),
-                            (double)e->values[wait ? DP_KIND_EVENT_DELAY : DP_KIND_EVENT_MUTEX_DELAY] / 1e6,
-                            (long long)e->values[wait ? DP_KIND_EVENT_CONTENTIONS : DP_KIND_EVENT_MUTEX_CONTENTIONS]);
-    dp_formats_timeline_say_string(out, lock ? lock : "");
+    if (dp_formats_timeline_is_state(e)) {
+        dp_formats_timeline_say(
+            out, "{\"type\":\"state\",\"time\":%.6f,\"state\":", (double)e->values[DP_KIND_EVENT_WALL] / 1e6);
+        dp_formats_timeline_say_string(out, state_of(t->timeline, e));
+    } else {
+        dp_formats_timeline_say(
+            out, "{\"type\":\"%s\",\"delay\":%.6f,\"contentions\":%lld,\"lock\":", marker_type(e),
+            (double)e->values[wait ? DP_KIND_EVENT_DELAY : DP_KIND_EVENT_MUTEX_DELAY] / 1e6,
+            (long long)e->values[wait ? DP_KIND_EVENT_CONTENTIONS : DP_KIND_EVENT_MUTEX_CONTENTIONS]);
+        dp_formats_timeline_say_string(out, lock ? lock : "");
+    }
     int32_t stack = dp_formats_timeline_tables_stack(t, e->row);
     if (stack != DP_TIMELINE_NO_STACK)
         dp_formats_timeline_say(out, ",\"cause\":{\"time\":%.6f,\"stack\":%" PRId32 "}", ms(t->timeline, e->end_ns),
@@ -216,6 +233,10 @@ static const char schema[] =
     "\"data\":[{\"key\":\"lock\",\"label\":\"lock\",\"format\":\"string\"},"
     "{\"key\":\"delay\",\"label\":\"delay\",\"format\":\"duration\"},"
     "{\"key\":\"contentions\",\"label\":\"waits that it stands for\",\"format\":\"integer\"}]},\n"
+    "{\"name\":\"state\",\"tooltipLabel\":\"{marker.data.state}\",\"tableLabel\":\"{marker.data.state}\","
+    "\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],"
+    "\"data\":[{\"key\":\"state\",\"label\":\"state\",\"format\":\"string\"},"
+    "{\"key\":\"time\",\"label\":\"time\",\"format\":\"duration\"}]},\n"
     "{\"name\":\"unlock\",\"tooltipLabel\":\"unlock that others waited for\",\"tableLabel\":\"{marker.data.lock}\","
     "\"display\":[\"marker-chart\",\"marker-table\"],"
     "\"data\":[{\"key\":\"lock\",\"label\":\"lock\",\"format\":\"string\"},"

@@ -3,7 +3,8 @@
  * tool/formats/perfetto.c - writes a Perfetto trace: the packets of tracks and events.
  *
  * Source: perfetto.dev/docs/reference/trace-packet-proto, of which the fields below are numbered as there. A wait is a
- * slice on its thread's track; an allocation and an unlock are instants there. Each carries its values, labels and
+ * slice on its thread's track; an allocation and an unlock are instants there. Time off the processor is a slice on a
+ * track below, whose name is the state: Perfetto chooses the colour by the name. Each carries its values, labels and
  * stack as debug annotations (`debug.delay` and so on in SQL), so that sums equal those of the profile. Slices of a
  * thread overlap only in a signal handler, and then they nest.
  *
@@ -53,7 +54,7 @@ static void write_clocks(struct trace *t)
     dp_formats_timeline_packets_write(&t->packets);
 }
 
-/* Tracks: a process's, two counters', and one a thread. */
+/* Tracks: a process's, two counters', one a thread, and one a thread for its states. */
 enum { PER_PROCESS = 3 };
 
 static uint64_t process_track(size_t process, unsigned which)
@@ -64,6 +65,16 @@ static uint64_t process_track(size_t process, unsigned which)
 static uint64_t thread_track(const struct dp_formats_timeline *timeline, size_t thread)
 {
     return 1 + timeline->processes.n * PER_PROCESS + thread;
+}
+
+static uint64_t state_track(const struct dp_formats_timeline *timeline, size_t thread)
+{
+    return thread_track(timeline, timeline->threads.n + thread);
+}
+
+static uint64_t track_of(const struct dp_formats_timeline *timeline, const struct dp_formats_timeline_event *e)
+{
+    return dp_formats_timeline_is_state(e) ? state_track(timeline, e->thread) : thread_track(timeline, e->thread);
 }
 
 static void write_process(struct trace *t, size_t i)
@@ -99,6 +110,17 @@ static void write_thread(struct trace *t, size_t i)
                                  : thread->tid == p->pid ? p->name
                                                          : "thread");
     dp_formats_timeline_put_message(&t->packets.inner, TRACK_THREAD, &t->packets.innermost);
+    dp_formats_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
+    dp_formats_timeline_packets_write(&t->packets);
+}
+
+static void write_states(struct trace *t, size_t i)
+{
+    if (!t->timeline->threads.at[i].has_states)
+        return;
+    dp_formats_timeline_put_number(&t->packets.inner, TRACK_UUID, state_track(t->timeline, i));
+    dp_formats_timeline_put_number(&t->packets.inner, TRACK_PARENT, thread_track(t->timeline, i));
+    dp_formats_timeline_put_text(&t->packets.inner, TRACK_NAME, "off the processor");
     dp_formats_timeline_put_message(&t->packets.packet, TRACK_DESCRIPTOR, &t->packets.inner);
     dp_formats_timeline_packets_write(&t->packets);
 }
@@ -185,14 +207,19 @@ static void write_event(struct trace *t, const struct dp_formats_timeline_event 
 {
     const char *leaf, *stack = stack_text(t, e, &leaf), *lock = dp_formats_timeline_label(t->timeline, e, "lock");
     char name[300];
+    const char *state = dp_formats_timeline_is_state(e) ? dp_formats_timeline_label(t->timeline, e, "state") : NULL;
     const char *what = e->values[DP_KIND_EVENT_MUTEX_CONTENTIONS] ? "unlock"
                        : dp_formats_timeline_is_wait(e)           ? "wait"
+                       : dp_formats_timeline_is_state(e)          ? "state"
                        : e->values[DP_KIND_EVENT_SAMPLES]         ? "cpu"
                                                                   : "alloc";
-    snprintf(name, sizeof name, "%s%s%s: %s", what, lock ? " " : "", lock ? lock : "", leaf);
+    if (state)
+        snprintf(name, sizeof name, "%s", state);
+    else
+        snprintf(name, sizeof name, "%s%s%s: %s", what, lock ? " " : "", lock ? lock : "", leaf);
     dp_formats_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
     dp_formats_timeline_put_number(&t->packets.inner, EVENT_TYPE, type);
-    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, track_of(t->timeline, e));
     dp_formats_timeline_put_text(&t->packets.inner, EVENT_CATEGORIES, what);
     dp_formats_timeline_put_number(&t->packets.inner, EVENT_NAME_IID,
                                    dp_formats_timeline_packets_intern(&t->packets, &t->packets.event_names, name));
@@ -211,7 +238,7 @@ static void write_end(struct trace *t, const struct dp_formats_timeline_event *e
 {
     dp_formats_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)e->end_ns);
     dp_formats_timeline_put_number(&t->packets.inner, EVENT_TYPE, SLICE_END);
-    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, thread_track(t->timeline, e->thread));
+    dp_formats_timeline_put_number(&t->packets.inner, EVENT_TRACK, track_of(t->timeline, e));
     dp_formats_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
     dp_formats_timeline_packets_write(&t->packets);
 }
@@ -282,6 +309,8 @@ int dp_formats_timeline_write_perfetto(struct dp_formats_timeline *timeline, dp_
         write_process(&t, i);
     for (size_t i = 0; i < timeline->threads.n; i++)
         write_thread(&t, i);
+    for (size_t i = 0; i < timeline->threads.n; i++)
+        write_states(&t, i);
     for (size_t i = 0; i < timeline->levels.n; i++)
         write_counter(&t, process_track(timeline->levels.at[i].process, 2), timeline->levels.at[i].time_ns,
                       timeline->levels.at[i].inuse_bytes);

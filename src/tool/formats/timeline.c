@@ -79,6 +79,8 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
     }
     if (dp_formats_timeline_is_wait(&e))
         e.duration_ns = duration ? duration->num : e.values[DP_KIND_EVENT_DELAY];
+    else if (dp_formats_timeline_is_state(&e))
+        e.duration_ns = duration ? duration->num : e.values[DP_KIND_EVENT_WALL];
     if (e.duration_ns < 0 || e.duration_ns > e.end_ns)
         e.duration_ns = 0;
     e.thread = thread_of(t, adding->process, number_of(m, row, "thread id"));
@@ -86,6 +88,7 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
     if (!added)
         return -ENOMEM;
     *added = e;
+    t->threads.at[e.thread].has_states |= dp_formats_timeline_is_state(&e);
     if (name && name->str)
         t->threads.at[e.thread].name = name->str;
     return 0;

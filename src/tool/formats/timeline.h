@@ -13,7 +13,7 @@
 
 /* Its values are those of enum dp_kind_event, found by the names of sample types; other types are left out. */
 struct dp_formats_timeline_event {
-    int64_t end_ns, duration_ns; /* Unix time; the duration of a wait */
+    int64_t end_ns, duration_ns; /* Unix time; the duration of a wait or state */
     int64_t values[DP_KIND_EVENT_TYPES];
     uint32_t thread;
     uint32_t row; /* of the model: stack and labels */
@@ -23,6 +23,7 @@ struct dp_formats_timeline_thread {
     uint32_t process;
     int64_t tid;
     uint32_t name; /* string of the model; 0: not known */
+    bool has_states;
 };
 
 struct dp_formats_timeline_process {
@@ -60,8 +61,9 @@ void dp_formats_timeline_sort(struct dp_formats_timeline *);
 void dp_formats_timeline_fini(struct dp_formats_timeline *);
 
 /*
- * Perfetto's trace format: a track a thread with waits as slices, other events as instants, counters of memory. The
- * processed profile format of Firefox Profiler: native allocations, and markers for waits. 0, fn's error, or -ENOMEM.
+ * Perfetto's trace format: a track a thread with waits as slices, other events as instants, and below it the states of
+ * the thread; counters of memory. The processed profile format of Firefox Profiler: native allocations, and markers for
+ * waits and states. 0, fn's error, or -ENOMEM.
  */
 int dp_formats_timeline_write_perfetto(struct dp_formats_timeline *, dp_pprof_write_fn fn, void *ctx);
 int dp_formats_timeline_write_firefox(struct dp_formats_timeline *, dp_pprof_write_fn fn, void *ctx);
@@ -70,6 +72,12 @@ int dp_formats_timeline_write_firefox(struct dp_formats_timeline *, dp_pprof_wri
 static inline bool dp_formats_timeline_is_wait(const struct dp_formats_timeline_event *e)
 {
     return e->values[DP_KIND_EVENT_CONTENTIONS] || e->values[DP_KIND_EVENT_DELAY];
+}
+
+/* Whether the event is time of a thread off the processor, in a state. */
+static inline bool dp_formats_timeline_is_state(const struct dp_formats_timeline_event *e)
+{
+    return e->values[DP_KIND_EVENT_WALL_SAMPLES] || e->values[DP_KIND_EVENT_WALL];
 }
 
 /* The text of the event's label; NULL: it has none. */

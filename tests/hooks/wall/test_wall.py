@@ -2,13 +2,14 @@
 """wall_rate: the states of each thread sum to its life, and have the shares that its own clocks say."""
 import collections
 import ctypes
+import json
 import os
 import subprocess
 import urllib.request
 
 import reader
 from interpreters import interpreters
-from harness import HOOKS, Run, environment, free_port, main, new_directory, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
+from harness import BUILD, HOOKS, Run, environment, free_port, main, new_directory, profiles, run, skip, three_tries, unless_busy, victim, wait_for_server, wait_until
 
 RATE = 'wall_rate=20ms,cpu_rate=10ms,thread=on,heap_rate=0'
 MS = 1000000
@@ -300,6 +301,36 @@ def that_waits_of_python_have_its_lines():
             print(version, mode, dict(seen))
             for function, (line, state) in functions.items():
                 unless_busy(seen[function, line, state] >= 400 * MS, version, mode, function, seen)
+
+
+def that_a_timeline_has_the_states():
+    """Events have the time off the processor, of each thread and state as much as the rows but for waits for locks, which have
+    events of their own; in a trace they do not overlap."""
+    r = run([victim('wall'), 'states', '1000'], RATE + ',events=on')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    off = ('runnable', 'io', 'sleep', 'fault', 'unknown')
+    expected, events = collections.Counter(), collections.Counter()
+    for kind, sums in (('wall', expected), ('events', events)):
+        for p in profiles(r, kind=kind):
+            for s in p.samples:
+                labels = dict(s.labels)
+                if labels.get('state') in off:
+                    sums[labels.get('thread'), labels['state']] += s.values['wall']
+    assert events == expected and events['sleeper', 'sleep'] > 0, (events, expected)
+    out = os.path.join(r.out, 'trace.json')
+    subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'timeline', r.out, '-o', out], check=True, capture_output=True)
+    with open(out) as f:
+        threads = [t for t in json.load(f)['threads'] if t['name'] == 'sleeper']
+    markers = threads[0]['markers']
+    slices = [(begin, end, threads[0]['stringArray'][name], data['time']) for begin, end, name, data in
+              zip(markers['startTime'], markers['endTime'], markers['name'], markers['data']) if data['type'] == 'state']
+    assert abs(sum(time for *_, state, time in slices if state == 'sleep') - events['sleeper', 'sleep'] / MS) < 0.01, slices
+    slices.sort(key=lambda s: s[1] or s[0])
+    assert all(a[1] is None or b[0] >= a[1] - 1e-3 for a, b in zip(slices, slices[1:])), slices
+    trace = os.path.join(r.out, 'trace.pftrace')
+    subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'timeline', r.out, '-o', trace], check=True, capture_output=True)
+    with open(trace, 'rb') as f:
+        assert b'off the processor' in f.read()
 
 
 def that_nothing_is_written_while_it_is_off():
