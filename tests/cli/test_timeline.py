@@ -123,6 +123,26 @@ class Timeline(Case):
         self.assertIn('make\nother\nmain', stacks)
         self.assertEqual({t.thread.name for t in trace.tracks.values() if t.HasField('thread')}, {'io', 'thread'})
 
+    def test_states_are_slices_below_their_thread(self):
+        def off(state, at, ns, **labels):
+            return ['nap', 'work'], [0, 0, 1, ns], {'end_timestamp_ns': START + at, 'thread id': 7, 'state': state, **labels}
+        types = [('samples', 'count'), ('cpu', 'nanoseconds'), ('wall_samples', 'count'), ('wall', 'nanoseconds')]
+        path = self.file('server.7.0001.events.pb.gz', [off('sleep', 500, 400), off('io', 900, 1000, duration=400),
+                                                        (['work'], [1, 9, 0, 0], {'end_timestamp_ns': START + 950, 'thread id': 7})], types)
+        trace = self.perfetto(path)
+        thread, below = (next(u for u, t in trace.tracks.items() if is_it(t)) for is_it in
+                         (lambda t: t.HasField('thread'), lambda t: t.name == 'off the processor'))
+        self.assertEqual(trace.tracks[below].parent, thread)
+        got = [(time - START, kind, track.uuid == below, name) for time, kind, track, name, _ in trace.events]
+        self.assertEqual(got, [(100, BEGIN, True, 'sleep'), (500, END, True, None), (500, BEGIN, True, 'io'), (900, END, True, None),
+                               (950, INSTANT, False, 'cpu: work')])
+        self.assertEqual((trace.total('wall'), trace.total('cpu')), (1400, 9))
+        got = self.firefox(path)['threads'][0]
+        self.check_tables(got)
+        self.assertEqual([(got['stringArray'][n], d['state'], d['time']) for n, d in zip(got['markers']['name'], got['markers']['data'])],
+                         [('sleep', 'sleep', 0.0004), ('io', 'io', 0.001)])
+        self.assertEqual([round(w * 1e6) for w in got['samples']['weight']], [400, 1000, 9])
+
     def test_memory_is_counted(self):
         self.file('p/server.7.0001.events.pb.gz', ROWS, EVENTS)
         self.file('p/server.7.0001.heap.pb.gz', [(['a'], [1, 10, 1, 10]), (['b'], [1, 20, 1, 32])], time_ns=START, duration_ns=50)
