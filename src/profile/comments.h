@@ -51,6 +51,8 @@
 #define DP_FREE_N       "arenas"
 #define DP_FREE_HEAPS   "heaps"
 #define DP_FREE_UNKNOWN "unknown"
+#define DP_FREE_TOP     "ends of arenas"
+#define DP_FREE_CACHED  "caches of threads"
 
 /* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
 #define DP_RSS_IN_USE        "malloc, in use"

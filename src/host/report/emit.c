@@ -191,6 +191,8 @@ static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
     free_comment(encode, DP_FREE_N, e->free.n_arenas);
     free_comment(encode, DP_FREE_HEAPS, e->free.heap_bytes);
     free_comment(encode, DP_FREE_UNKNOWN, e->free.unknown_bytes);
+    free_comment(encode, DP_FREE_TOP, e->free.top_bytes);
+    free_comment(encode, DP_FREE_CACHED, e->free.cached_bytes);
     number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
 }
 

@@ -9,6 +9,8 @@
  * chunk is known by its link to the next one of its list, which has the same size. From glibc 2.32 on the link is
  * xor'ed with its own address, shifted right by 12. The last one of a list is not known in older versions, where its
  * link is 0.
+ *
+ * A thread's cache (tcache) is a chunk of a known size with the lengths of its lists (glibc 2.30 and later).
  */
 #include "host/resident/free_chunks.h"
 
@@ -121,8 +123,29 @@ static int64_t held_bytes(struct walk *w, uintptr_t from, uintptr_t to)
     return n_bytes;
 }
 
+/* The bytes of the chunks in a thread's cache, if the chunk is one: a count and a list for each size. */
+static int64_t cached_bytes(struct walk *w, uintptr_t chunk, size_t n_bytes)
+{
+    enum { SIZES = 64 };
+    struct {
+        uint16_t counts[SIZES];
+        uintptr_t lists[SIZES];
+    } cache;
+    int64_t sum = 0;
+    if (n_bytes != sizeof cache + HEADER_BYTES ||
+        pread(w->pages->mem, &cache, sizeof cache, (off_t)(chunk + HEADER_BYTES)) != sizeof cache)
+        return 0;
+    for (size_t i = 0; i < SIZES; i++) {
+        if (!cache.counts[i] != !cache.lists[i] || cache.lists[i] % ALIGNMENT)
+            return 0;
+        sum += (int64_t)(cache.counts[i] * (LEAST_BYTES + i * ALIGNMENT));
+    }
+    return sum < (int64_t)(w->heap->end - w->heap->start) ? sum : 0;
+}
+
 static void take_chunk(struct walk *w, uintptr_t chunk, size_t n_bytes, bool is_free)
 {
+    w->sums->cached_bytes += is_free ? 0 : cached_bytes(w, chunk, n_bytes);
     uintptr_t end = chunk + n_bytes;
     for (uintptr_t page = dp_page_floor(chunk); page < end && w->heap->pages; page += dp_page_bytes()) {
         struct dp_resident_page_use *use = &w->heap->pages[(page - w->heap->start) / dp_page_bytes()];
@@ -150,10 +173,12 @@ static void take_top(struct walk *w, uintptr_t chunk)
         chunk = w->free_start;
     int64_t held = held_bytes(w, chunk + LINK_BYTES, w->heap->end);
     w->free_start = 0;
-    if (w->is_arena)
+    if (w->is_arena) {
         w->sums->arena_bytes += held;
-    else
+        w->sums->top_bytes += held;
+    } else {
         w->sums->trim_bytes += held;
+    }
 }
 
 static void take_pages(struct walk *w)

@@ -19,6 +19,8 @@ struct dp_resident_free {
     int64_t trim_bytes;    /* malloc_trim(0) would give them back */
     int64_t pinned_bytes;  /* free, but in pages where a block is in use */
     int64_t arena_bytes;   /* free in the arenas of threads, of both sorts, and at their ends */
+    int64_t top_bytes;     /* of that: at their ends, which malloc_trim leaves */
+    int64_t cached_bytes;  /* free chunks in the caches of threads */
     int64_t n_arenas;      /* of threads */
     int64_t heap_bytes;    /* of all heaps, resident or not */
     int64_t unknown_bytes; /* of that: not followed */

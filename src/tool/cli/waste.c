@@ -38,7 +38,7 @@ static const char about[] =
     "\n"
     "Functions stand in the order of zeros + pinned: what a fix can save of resident memory. Sampled blocks stand for\n"
     "all. What malloc_trim would give back is not sampled: the chunks of glibc's heaps are followed one by one. Other\n"
-    "allocators show no free memory.\n"
+    "allocators (jemalloc, tcmalloc) show no free memory.\n"
     "\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --json            one JSON object; sizes are bytes\n" DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
@@ -47,8 +47,10 @@ static const char about[] =
     "                    ended), last (after them), or HH:MM:SS or YYYY-MM-DD HH:MM:SS\n";
 
 /* The count's columns, in this order; the flat value is what is in use. */
-enum { RESIDENT, SWAPPED, ZEROS, PINNED, N_COLUMNS };
-static const char *const types[N_COLUMNS] = {"resident_space", "swapped_space", "zero_space", "pinned_space"};
+enum { RESIDENT, SWAPPED, ZEROS, PINNED, OBJECTS, N_COLUMNS };
+static const char *const types[N_COLUMNS] = {"resident_space", "swapped_space", "zero_space", "pinned_space",
+                                             "inuse_objects"};
+enum { HEADER_BYTES = 8 }; /* of a chunk of glibc's malloc, beside what rounding adds */
 
 struct amounts {
     int64_t in_use, column[N_COLUMNS];
@@ -128,6 +130,13 @@ static const char *text_of(char text[32], int64_t bytes)
     return text;
 }
 
+/* What glibc's malloc adds to the blocks in use: their headers, and what their sizes are rounded up by. */
+static int64_t overhead_of(const struct dp_query_count *c, const struct amounts *sum)
+{
+    const struct dp_query_free *f = &c->view->free;
+    return f->heap_bytes ? f->rounding_bytes + sum->column[OBJECTS] * HEADER_BYTES : 0;
+}
+
 static void print_json_amounts(const struct amounts *a)
 {
     dp_query_print_json_number(",", "in_use_bytes", a->in_use);
@@ -151,6 +160,9 @@ static void print_json(const struct dp_query_count *c, size_t n_shown)
     dp_query_print_json_number(",", "arenas", f->n_arenas);
     dp_query_print_json_number(",", "heap_bytes", f->heap_bytes);
     dp_query_print_json_number(",", "unknown_bytes", f->unknown_bytes);
+    dp_query_print_json_number(",", "overhead_bytes", overhead_of(c, &sum));
+    dp_query_print_json_number(",", "top_bytes", f->top_bytes);
+    dp_query_print_json_number(",", "cached_bytes", f->cached_bytes);
     fputs("},\"rows\":[", stdout);
     for (size_t i = 0; i < n_shown; i++) {
         struct amounts a = amounts_of(c, &c->nodes.at[i]);
@@ -176,17 +188,30 @@ static void print_pins(const struct dp_query_count *c)
     printf(" (%.0f%% live)", dp_summary_percent(most->flat, most->flat + pinned));
 }
 
-/* What can be done about memory that malloc holds. */
+/* All that is free in glibc's heaps. */
+static int64_t most_of(const struct dp_query_free *f)
+{
+    return f->trim_bytes + f->pinned_bytes + f->top_bytes + f->cached_bytes;
+}
+
+/*
+ * What can be done about memory that malloc holds. What settings or other allocators would give back depends on how
+ * they would have placed the blocks, so only a bound is told.
+ */
 static void print_free(const struct dp_query_count *c)
 {
     const struct dp_query_free *f = &c->view->free;
-    char trim[32], pinned[32], arenas[32], unknown[32], zeros[32];
-    if (!f->heap_bytes) /* another allocator than glibc's */
+    char trim[32], pinned[32], arenas[32], unknown[32], zeros[32], most[32];
+    if (!f->heap_bytes) {
+        puts("What the allocator holds free is not known: it is not glibc's malloc.");
         return;
+    }
     printf("malloc_trim(0) would give back %s. ", text_of(trim, f->trim_bytes));
     printf("%s are free in pages that also have blocks in use", text_of(pinned, f->pinned_bytes));
     print_pins(c);
     puts(".");
+    printf("Settings of malloc or another allocator can save at most %s more: all else that is free in the heaps.\n",
+           text_of(most, most_of(f) - f->trim_bytes));
     if (f->n_arenas > 1 && f->arena_bytes * 4 > f->trim_bytes + f->pinned_bytes)
         printf("%s of what is free lies in %lld arenas of threads: with MALLOC_ARENA_MAX=1 all threads would use it.\n",
                text_of(arenas, f->arena_bytes), (long long)f->n_arenas);

@@ -8,7 +8,9 @@
 /* Sums over processes, in bytes but for n_arenas: host/resident/free_chunks.h. */
 struct dp_query_free {
     int64_t trim_bytes, pinned_bytes, arena_bytes, n_arenas, heap_bytes, unknown_bytes;
+    int64_t top_bytes, cached_bytes;
     int64_t zeros_unknown_bytes;
+    int64_t rounding_bytes; /* by which the allocator rounds up the blocks in use; not only with types=waste */
 };
 
 /* Adds the comments of a profile; other profiles add nothing. */

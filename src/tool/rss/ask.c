@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 2000, STEP_MS = 20, LISTENS = 0x0A, ANSWER_BYTES_MAX = 256 << 20 };
+enum { WAIT_MS = 2000, ANSWER_S = 20, STEP_MS = 20, LISTENS = 0x0A, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- by the signal ---------------------------------------------------------------------------------------------- */
 
@@ -83,7 +83,7 @@ static bool has_socket(pid_t pid, unsigned long long inode)
 
 static int connected(int family, const void *address, socklen_t n_bytes)
 {
-    const struct timeval patience = {.tv_sec = WAIT_MS / 1000};
+    const struct timeval patience = {.tv_sec = ANSWER_S};
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;

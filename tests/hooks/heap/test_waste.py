@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
 """types=waste and `deltaprof waste`: what of the memory in use is resident, absent or zeros, what pins pages, and what
 malloc_trim gives back. The victims know the truth, or try it out."""
+import ctypes
 import json
 import os
+import platform
+import re
 import subprocess
 
 import reader
-from harness import BUILD, environment, free_port, main, new_directory, run, victim, wait_for_server
+from harness import BUILD, environment, free_port, main, new_directory, run, skip, victim, wait_for_server
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 PAGE = os.sysconf('SC_PAGESIZE')
+GLIBC = tuple(map(int, (platform.libc_ver()[1] or '0.0').split('.')[:2]))
 TYPES = ['resident_space', 'swapped_space', 'zero_space', 'pinned_space']
 
 
@@ -78,6 +82,56 @@ def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
         assert (region['in_use_bytes'], region['resident_bytes']) == (v.said['region'], v.said['region'] // 4), region
 
 
+class Range(ctypes.Structure):
+    _fields_ = [('start', ctypes.c_size_t), ('n_bytes', ctypes.c_size_t)]
+
+
+def swap_out(pid, ranges):
+    """Asks the kernel to write pages of a process to swap. False: it refuses."""
+    pidfd_open, process_madvise, pageout = 434, 440, 21
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(pidfd_open, pid, 0)
+    if fd < 0:
+        return False
+    vector = (Range * len(ranges))(*ranges)
+    done = libc.syscall(process_madvise, fd, ctypes.byref(vector), ctypes.c_size_t(len(ranges)), pageout, 0)
+    os.close(fd)
+    return done > 0
+
+
+def anonymous_mappings(pid, least_bytes):
+    """(start, bytes, swapped bytes) of large anonymous mappings of a process."""
+    found = []
+    with open(f'/proc/{pid}/smaps') as f:
+        for line in f:
+            if m := re.match(r'([0-9a-f]+)-([0-9a-f]+) rw-p 0+ 00:00 0 *$', line):
+                found.append([int(m[1], 16), int(m[2], 16) - int(m[1], 16), 0])
+            elif re.match('[0-9a-f]+-', line):
+                found.append([0, 0, 0])
+            elif line.startswith('Swap:'):
+                found[-1][2] = int(line.split()[1]) * 1024
+    return [entry for entry in found if entry[1] >= least_bytes]
+
+
+def that_swapped_memory_is_told():
+    with open('/proc/swaps') as f:
+        free = sum(int(line.split()[2]) - int(line.split()[3]) for line in list(f)[1:])
+    if free < 200 << 10:
+        skip('no 200 MB of swap are free')
+    with Victim('blocks', 'heap_rate=1') as v:
+        big = v.said['big'] * v.said['blocks']
+        mappings = anonymous_mappings(v.process.pid, big)  # blocks lie side by side, and the kernel joins their mappings
+        if not swap_out(v.process.pid, [(start, n_bytes) for start, n_bytes, _ in mappings]):
+            skip('the kernel writes no pages of another process to swap')
+        rows = rows_of(v.ask())
+        swapped = sum(s for _, _, s in anonymous_mappings(v.process.pid, big))
+        told = sum(rows[name]['swapped_bytes'] for name in rows)
+        if not swapped:
+            skip('nothing was swapped')
+        assert rows['make_written']['resident_bytes'] + rows['make_written']['swapped_bytes'] == big, rows['make_written']
+        assert 0.95 * swapped <= told <= 1.05 * swapped, (told, swapped, rows)
+
+
 def that_samples_stand_for_all_blocks():
     """Blocks of a megabyte are all sampled; of 1,000 records at a rate of 16k about 60 are, the others are guessed."""
     with Victim('blocks', 'heap_rate=16k') as v:
@@ -98,6 +152,8 @@ def that_malloc_trim_gives_back_what_was_estimated():
             assert malloc['unknown_bytes'] * 20 < malloc['heap_bytes'], (kind, malloc)
             assert abs(malloc['trim_bytes'] - trimmed) <= 0.2 * trimmed + (256 << 10), (kind, malloc, trimmed)
             assert (2 * malloc['arena_bytes'] > malloc['trim_bytes']) == (kind == 'threads'), (kind, malloc)
+            if kind == 'threads' and (2, 30) <= GLIBC < (2, 42):  # each thread's cache has seven chunks of the size that it freed
+                assert 4 * 7 * 608 <= malloc['cached_bytes'] < 1 << 20, malloc
 
 
 def that_the_functions_that_pin_pages_are_named():
