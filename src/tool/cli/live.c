@@ -10,6 +10,7 @@
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/recover/live.h"
+#include "tool/recover/living.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { DIRECTORIES_MOST = 16 };
@@ -43,34 +45,58 @@ void dp_cli_live_end(void)
         delete_directory(directories[--n_directories]);
 }
 
-/* Replaces the word. 1: the process has no tables. */
-static int replace(const char *verb, char **word, pid_t pid)
+enum { FOUND, NO_TABLES, UNREADABLE };
+
+/* Writes the profiles of the process to the directory. With UNREADABLE, the reason was printed. */
+static int read_process(const char *verb, pid_t pid, const char *path)
 {
     struct dp_recover_list list;
     char why[DP_RECOVER_WHY] = "";
+    const struct dp_recover_table *table = dp_recover_list(NULL, &list, why) ? NULL : dp_recover_find(&list, pid);
+    int result = !table ? NO_TABLES : dp_recover_live(list.directory, table, path, why) ? UNREADABLE : FOUND;
+    if (result == UNREADABLE)
+        dp_query_print_error(verb, "%s", why);
+    dp_recover_list_fini(&list);
+    return result;
+}
+
+/* For root: the tables of another user's process are read as that user, who may write anything there. */
+static int read_as_its_user(const char *verb, pid_t pid, const char *path)
+{
+    uid_t user;
+    gid_t group;
+    int status = 0;
+    if (geteuid() || !dp_recover_living_user(pid, &user, &group) || !user || chown(path, user, group))
+        return NO_TABLES;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(dp_recover_become_user(user, group) ? NO_TABLES : read_process(verb, pid, path));
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : NO_TABLES;
+}
+
+/* Replaces the word. 1: the process has no tables. */
+static int replace(const char *verb, char **word, pid_t pid)
+{
     const char *temporary = getenv("TMPDIR");
-    int status = dp_recover_list(NULL, &list, why) ? 1 : 0;
-    const struct dp_recover_table *table = status ? NULL : dp_recover_find(&list, pid);
-    if (!table || n_directories == DIRECTORIES_MOST) {
-        dp_recover_list_fini(&list);
+    if (n_directories == DIRECTORIES_MOST)
         return 1;
-    }
     char *path = directories[n_directories];
     snprintf(path, PATH_MAX, "%s/deltaprof.XXXXXX", temporary && *temporary == '/' ? temporary : "/tmp");
     if (!mkdtemp(path)) {
         dp_query_print_error(verb, "%s: %s", path, strerror(errno));
-        status = DP_EXIT_FAILED;
-    } else {
-        n_directories++;
-        if (dp_recover_live(list.directory, table, path, why)) {
-            dp_query_print_error(verb, "%s", why);
-            status = DP_EXIT_FAILED;
-        }
-        dp_query_print_replaced(path, *word);
-        *word = path;
+        return -DP_EXIT_FAILED;
     }
-    dp_recover_list_fini(&list);
-    return status ? -status : 0;
+    n_directories++;
+    int result = read_process(verb, pid, path);
+    if (result == NO_TABLES)
+        result = read_as_its_user(verb, pid, path);
+    if (result == NO_TABLES)
+        return 1;
+    dp_query_print_replaced(path, *word);
+    *word = path;
+    return result == FOUND ? 0 : -DP_EXIT_FAILED;
 }
 
 /* Delivers the killed processes that write here; failures are told by `deltaprof recover`. */

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,7 +35,9 @@ static const char about[] =
     "  --serve ADDRESS  start deltaprof serve beside COMMAND: one endpoint for it and all that it starts. The tables\n"
     "                   are in a directory of their own (for deltaprof ps: it is printed), unless tables= names one; "
     "token= is\n"
-    "                   asked for; no files are written without out=\n"
+    "                   asked for; no files are written without out= or --serve-out\n"
+    "  --serve-out DIR  serve writes files of all processes to DIR, as its option -o\n"
+    "  --serve-to URL   serve sends these files to a database, as its option --to; may be repeated\n"
     "\n"
     "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
     "loaded into it; 2 if an option is wrong.\n"
@@ -67,8 +70,30 @@ static int option(struct dp_run_text *text, const char *words)
     return dp_run_text_append(text, words);
 }
 
+/* An option of the server, with its value. -EINVAL (said); 0: it was one; 1: it is another option. */
+static int serve_option(int argc, char **argv, int i, struct dp_run_beside_server *server)
+{
+    static const char *const names[] = {"--serve", "--serve-out", "--serve-to"};
+    static const char *const needs[] = {"an ADDRESS, as 127.0.0.1:6060", "a directory", "a URL"};
+    size_t which = 0;
+    while (which < 3 && strcmp(argv[i], names[which]))
+        which++;
+    if (which == 3)
+        return 1;
+    if (i + 1 == argc || (which == 2 && server->n_to == DP_RUN_BESIDE_TO_MOST)) {
+        dp_query_print_error("run", i + 1 == argc ? "%s needs %s" : "%s %s: no more than 8 receivers", argv[i],
+                             i + 1 == argc ? needs[which] : argv[i + 1]);
+        return -EINVAL;
+    }
+    if (which == 2)
+        server->to[server->n_to++] = argv[i + 1];
+    else
+        *(which ? &server->out : &server->address) = argv[i + 1];
+    return 0;
+}
+
 /* The options up to COMMAND, whose index goes to *first. 0, -EINVAL (said), or -ENOMEM. */
-static int options(int argc, char **argv, struct dp_run_text *text, const char **serve, int *first)
+static int options(int argc, char **argv, struct dp_run_text *text, struct dp_run_beside_server *server, int *first)
 {
     int i = 1, error = 0;
     for (; !error && i < argc && argv[i][0] == '-'; i++) {
@@ -80,12 +105,11 @@ static int options(int argc, char **argv, struct dp_run_text *text, const char *
             error = dp_run_text_append(text, "start=off");
             continue;
         }
-        if (!strcmp(argv[i], "--serve")) {
-            if (++i == argc) {
-                dp_query_print_error("run", "--serve needs an ADDRESS, as 127.0.0.1:6060");
-                return -EINVAL;
-            }
-            *serve = argv[i];
+        int is_other = serve_option(argc, argv, i, server);
+        if (is_other < 0)
+            return is_other;
+        if (!is_other) {
+            i++;
             continue;
         }
         if (strncmp(argv[i], "-o", 2)) {
@@ -99,6 +123,10 @@ static int options(int argc, char **argv, struct dp_run_text *text, const char *
     }
     if (!error && i >= argc) {
         dp_query_print_error("run", "no COMMAND given: deltaprof run %s", dp_cli_verb("run")->arguments);
+        return -EINVAL;
+    }
+    if (!error && !server->address && (*server->out || server->n_to)) {
+        dp_query_print_error("run", "--serve-out and --serve-to need --serve ADDRESS");
         return -EINVAL;
     }
     *first = i;
@@ -178,14 +206,22 @@ static int prepare_serving(struct dp_run_text *text, const struct dp_config *con
     return dp_run_text_append(text, words);
 }
 
-static int serve_beside(const char *address, const struct dp_config *conf)
+/* The server's own lines go where nobody sees them, so its options are checked here as far as they can be. */
+static int serve_beside(struct dp_run_beside_server *server, const struct dp_config *conf)
 {
-    char why[PATH_MAX + 512];
+    char why[PATH_MAX + 512], out[PATH_MAX];
     if (!*conf->tables) {
         dp_query_print_error("run", "--serve needs tables=DIR, a directory in a tmpfs");
         return -EINVAL;
     }
-    int err = dp_run_beside_serve(address, conf->token, conf->tables, why, sizeof why);
+    if (*server->out && ((mkdir(server->out, 0700) && errno != EEXIST) || !realpath(server->out, out))) {
+        dp_query_print_error("run", "--serve-out %s: %s", server->out, strerror(errno));
+        return -EINVAL;
+    }
+    server->out = *server->out ? out : "";
+    server->token = conf->token;
+    server->tables = conf->tables;
+    int err = dp_run_beside_serve(server, why, sizeof why);
     if (err)
         fprintf(stderr, "%s\n", why);
     else
@@ -195,10 +231,10 @@ static int serve_beside(const char *address, const struct dp_config *conf)
 
 struct start {
     char **argv;
-    int argc, first;         /* COMMAND is argv[first] */
-    const char *serve;       /* the argument of --serve; NULL: none */
-    struct dp_run_text text; /* DELTAPROF_CONF of the program */
-    struct dp_config conf;   /* as in text */
+    int argc, first;                    /* COMMAND is argv[first] */
+    struct dp_run_beside_server server; /* address NULL: none */
+    struct dp_run_text text;            /* DELTAPROF_CONF of the program */
+    struct dp_config conf;              /* as in text */
     struct dp_run_program program;
     char library[PATH_MAX], push_dir[DP_CONFIG_TEXT];
 };
@@ -228,10 +264,10 @@ static int read_conf(struct start *s)
     }
     int err = dp_run_text_append(&s->text, inherited);
     if (!err)
-        err = options(s->argc, s->argv, &s->text, &s->serve, &s->first);
+        err = options(s->argc, s->argv, &s->text, &s->server, &s->first);
     if (err == -EINVAL)
         return DP_EXIT_USAGE;
-    if (!err && s->serve && !dp_config_parse(&s->conf, s->text.bytes, &error))
+    if (!err && s->server.address && !dp_config_parse(&s->conf, s->text.bytes, &error))
         err = prepare_serving(&s->text, &s->conf);
     if (!err && !dp_config_parse(&s->conf, s->text.bytes, &error))
         err = dp_run_text_make_absolute(&s->text, &s->conf, !dp_config_given(&s->conf, "out") && !*s->conf.listen);
@@ -249,7 +285,7 @@ static int check_conf(struct start *s)
     const struct dp_config *conf = &s->conf;
     if (dp_config_check(conf, &error) || (*conf->lock_names && dp_lock_kinds_read(conf->lock_names, &error)))
         return refuse(DP_EXIT_USAGE, error.line);
-    if (s->serve && !dp_serve_address_parse(s->serve, *conf->token, "run", "--serve", &address))
+    if (s->server.address && !dp_serve_address_parse(s->server.address, *conf->token, "run", "--serve", &address))
         return DP_EXIT_USAGE;
     if ((dp_config_given(conf, "out") && dp_run_text_check_out(conf, why, sizeof why)) ||
         (*conf->push && dp_run_beside_check(conf, s->push_dir, why, sizeof why)))
@@ -275,7 +311,7 @@ static int start_beside(struct start *s)
         dp_query_print_error("run", "push=%s: %s: %s", s->conf.push, s->push_dir, strerror(-err));
         return DP_LAUNCH_REFUSED;
     }
-    return s->serve && serve_beside(s->serve, &s->conf) ? DP_LAUNCH_REFUSED : 0;
+    return s->server.address && serve_beside(&s->server, &s->conf) ? DP_LAUNCH_REFUSED : 0;
 }
 
 /* Becomes the program. Returns an exit status, after one line, if that failed. */
@@ -294,7 +330,7 @@ static int execute(struct start *s)
 
 int dp_cli_run(int argc, char **argv)
 {
-    static struct start s;
+    static struct start s = {.server = {.out = ""}};
     s.argc = argc;
     s.argv = argv;
     if (dp_cli_help(argc, argv, about)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -11,3 +12,8 @@
  * as ended, but /proc/PID/task has the others.
  */
 uint64_t dp_recover_living(pid_t pid, pid_t *thread);
+
+/* The user and group of a process. False: it is not there. */
+bool dp_recover_living_user(pid_t pid, uid_t *user, gid_t *group);
+/* Of root: from now on this process is that user's. 0 or -1. */
+int dp_recover_become_user(uid_t user, gid_t group);

@@ -104,8 +104,8 @@ struct beside {
     pid_t program;
     const struct dp_config *conf; /* of a pusher */
     const char *dir;
-    const char *address, *token, *tables; /* of a server */
-    int lines[2];                         /* a pipe for what the server prints */
+    const struct dp_run_beside_server *server;
+    int lines[2]; /* a pipe for what the server prints */
 };
 
 static void become_pusher(const struct beside *b)
@@ -136,8 +136,20 @@ static void become_server(const struct beside *b)
     if (lines < 0 || nothing < 0 || dup2(lines, 1) != 1 || dup2(lines, 2) != 2 || dup2(nothing, 0) != 0 ||
         leave_program(3))
         return;
-    execl("/proc/self/exe", "deltaprof", "serve", "--listen", b->address, "--while", id, "--token", b->token, b->tables,
-          NULL);
+    const struct dp_run_beside_server *s = b->server;
+    const char *argv[14 + 2 * DP_RUN_BESIDE_TO_MOST] = {"deltaprof", "serve", "--listen", s->address,
+                                                        "--while",   id,      "--token",  s->token};
+    size_t n = 8;
+    if (*s->out) {
+        argv[n++] = "-o";
+        argv[n++] = s->out;
+    }
+    for (size_t i = 0; i < s->n_to; i++) {
+        argv[n++] = "--to";
+        argv[n++] = s->to[i];
+    }
+    argv[n] = s->tables;
+    execv("/proc/self/exe", (char **)argv);
 }
 
 /* Starts a process that is no child of this one. 0 or a negative errno. */
@@ -165,9 +177,9 @@ int dp_run_beside_start(const struct dp_config *conf, const char *dir)
     return start(become_pusher, &b);
 }
 
-int dp_run_beside_serve(const char *address, const char *token, const char *tables, char *why, size_t n_why)
+int dp_run_beside_serve(const struct dp_run_beside_server *server, char *why, size_t n_why)
 {
-    struct beside b = {.program = getpid(), .address = address, .token = token, .tables = tables};
+    struct beside b = {.program = getpid(), .server = server};
     int is_reaper = 0;
     size_t n = 0;
     prctl(PR_GET_CHILD_SUBREAPER, &is_reaper);
@@ -187,7 +199,7 @@ int dp_run_beside_serve(const char *address, const char *token, const char *tabl
     if (!err)
         close(b.lines[0]);
     if (err || !n)
-        snprintf(why, n_why, "--serve %s: the server cannot be started%s%s", address, err ? ": " : "",
+        snprintf(why, n_why, "--serve %s: the server cannot be started%s%s", server->address, err ? ": " : "",
                  err ? strerror(-err) : "");
     return err ? err : strncmp(why, "profiles of ", 12) ? -EINVAL : 0;
 }

@@ -16,9 +16,17 @@ int dp_run_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char
 /* Makes the directory if it is missing, and starts the pusher. 0 or a negative errno. */
 int dp_run_beside_start(const struct dp_config *, const char *dir);
 
+/* What `deltaprof serve` is started with. Paths are absolute; "": none. */
+enum { DP_RUN_BESIDE_TO_MOST = 8 };
+struct dp_run_beside_server {
+    const char *address, *token, *tables;
+    const char *out;                       /* its -o */
+    const char *to[DP_RUN_BESIDE_TO_MOST]; /* its --to */
+    size_t n_to;
+};
+
 /*
- * Starts `deltaprof serve` at that address, with the file of the token ("": none), for the directory `tables`, until
- * this process and all of the directory have ended; waits until it answers. Returns 0 and the line that it printed in
- * why; or a negative errno and the reason.
+ * Starts `deltaprof serve`, until this process and all of the directory have ended; waits until it answers. Returns 0
+ * and the line that it printed in why; or a negative errno and the reason.
  */
-int dp_run_beside_serve(const char *address, const char *token, const char *tables, char *why, size_t n_why);
+int dp_run_beside_serve(const struct dp_run_beside_server *, char *why, size_t n_why);
