@@ -13,7 +13,8 @@
  * above the control block. If no place fits, or more than one, the bounds are unknown.
  *
  * musl keeps {the thread's mapping, its size, top of the stack, its size, guard size} there; the mapping is 0 if the
- * program gave the stack. Thread-local variables may lie in another mapping then, so the stack ends at its top.
+ * program gave the stack. Further on it has two addresses of its own that look like a top and a size, but for a stack
+ * that would begin at 0. Thread-local variables may lie in another mapping then, so the stack ends at its top.
  *
  * The first thread: its stack ends at __libc_stack_end, or at the last string that the kernel put there, and it grows
  * down. The kernel places no other mapping within
@@ -53,7 +54,7 @@ enum { CONTROL_BYTES = 1760, BOUNDS_BYTES = 32, ALIGNMENT = 16 };
 #else
 enum { CONTROL_BYTES = 200, BOUNDS_BYTES = 40, ALIGNMENT = 8 };
 #endif
-enum { ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
+enum { ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10, BOTTOM_MIN = 1 << 16 };
 
 #define BOTTOM_UNKNOWN UINTPTR_MAX
 
@@ -134,7 +135,8 @@ static bool are_bounds(uintptr_t at, uintptr_t self)
 {
     uintptr_t map = dp_reach_read(at), map_bytes = dp_reach_read(at + 8), top = dp_reach_read(at + 16),
               size = dp_reach_read(at + 24);
-    return top % ALIGNMENT == 0 && size >= STACK_MIN && size < top && dp_reach_read(at + 32) < size &&
+    return top % ALIGNMENT == 0 && size >= STACK_MIN && size < top && top - size >= BOTTOM_MIN &&
+           dp_reach_read(at + 32) < size &&
            (map ? map <= top - size && top <= self && self - map < map_bytes : !map_bytes);
 }
 
