@@ -240,6 +240,12 @@ Not leaks:
         found = self.leaks()
         self.assertEqual((found['verdict'], found['leaks'], found['in_use_bytes']), ('cannot tell', [], 164 << 20))
 
+    def test_standard_input_is_read_once(self):
+        self.run_program([], n_ticks=0, end=[(['lost', 'main'], [100, 100 << 20, 100, 100 << 20])])
+        with open(os.path.join(self.dir.name, 'a.1.0001.heap.pb.gz'), 'rb') as f:
+            found = json.loads(self.run_it('leaks', '--json', '-', data=f.read()))
+        self.assertEqual((found['verdict'], found['in_use_bytes']), ('cannot tell', 100 << 20))
+
     def test_the_heading_says_of_which_time_its_memory_is(self):
         site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)
         self.run_program([site], at_exit=[], end=[])

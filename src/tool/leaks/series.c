@@ -229,16 +229,16 @@ static int add_profile(struct reading *r, const char *path, const struct dp_deco
 
 /*
  * Finds the files, of names[0..n), the newest first, that were written when the process ended: one before its handlers
- * and destructors ran, others from then on, or both.
+ * and destructors ran, others from then on, or both. The newest is in `newest` afterwards.
  */
-static int read_end(struct dp_query *v, const struct dp_query_file *names, size_t n, struct dp_query_source *source,
-                    struct dp_leaks_process *process)
+static int read_end(struct dp_query *v, const struct dp_query_file *names, size_t n, struct dp_query_source *newest,
+                    struct dp_query_source *source, struct dp_leaks_process *process)
 {
-    int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, source);
+    int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, newest);
     if (status)
         return status;
-    bool is_exit = dp_model_merge_says(&source->decode, DP_COMMENT_EXIT);
-    process->ended = is_exit || dp_model_merge_says(&source->decode, DP_COMMENT_ENDED);
+    bool is_exit = dp_model_merge_says(&newest->decode, DP_COMMENT_EXIT);
+    process->ended = is_exit || dp_model_merge_says(&newest->decode, DP_COMMENT_ENDED);
     process->at_exit = is_exit;
     for (size_t i = 1; !is_exit && process->ended && i < n && i < END_FILES_MAX && !status; i++) {
         status = dp_query_read_file(v->verb, names[i].file, v->limit_bytes, source);
@@ -278,7 +278,7 @@ static double cpu_beside(const struct dp_query *v, const struct dp_query_file *h
 static int read_process(struct dp_leaks_series *s, const struct dp_query_file *names, size_t n)
 {
     struct dp_query *v = s->view;
-    struct dp_query_source source = {.is_quiet = dp_query_may_skip(v)};
+    struct dp_query_source source = {.is_quiet = dp_query_may_skip(v)}, newest = {.is_quiet = source.is_quiet};
     struct dp_leaks_process *process = dp_vec_push(&s->processes);
     struct reading r = {.series = s};
     int status = process ? 0 : DP_EXIT_FAILED;
@@ -288,15 +288,16 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
         *process = (struct dp_leaks_process){.rate = 1, .first_curve = s->curves.n};
     dp_vec_clear(&s->curve_of);
     if (!status)
-        status = read_end(v, names, n, &source, process);
+        status = read_end(v, names, n, &newest, &source, process);
     size_t n_ticks = status ? n : n - process->ended - process->n_after;
     for (size_t i = 0; i < n && !status; i++) { /* the oldest first */
         const char *path = names[n - 1 - i].file;
         struct dp_decode_error error;
-        status = dp_query_read_file(v->verb, path, v->limit_bytes, &source);
+        bool is_read = i + 1 == n; /* by read_end */
+        status = is_read ? 0 : dp_query_read_file(v->verb, path, v->limit_bytes, &source);
         if (status)
             break;
-        const struct dp_decode *d = &source.decode;
+        const struct dp_decode *d = is_read ? &newest.decode : &source.decode;
         r.is_end = i >= n_ticks;
         r.is_after = i > n_ticks;
         if (!i) {
@@ -325,6 +326,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
         dp_leaks_points_skip_shutdown(s, process);
     }
     dp_query_source_fini(&source);
+    dp_query_source_fini(&newest);
     return status;
 }
 
