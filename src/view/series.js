@@ -124,7 +124,7 @@ function branches(kind, type) {
         const at = shown.indexOf(i);
         of[i] = at >= 0 ? at : of[parent[i]];
     }
-    const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]));
+    const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]), shown.map(b => callees(b).map(at => model.frames.items[model.frame.data[at]])[0]));
     const others = parts.length === rest ? restByFunction(of, rest, self, whole) : {names: [], nMore: parts.length - rest};
     names.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
     of.forEach((layer, i) => { of[i] = Math.min(layer, names.length); });
@@ -209,9 +209,14 @@ function groups(kind, type, by) {
     return {names, isScale: isAge, nMore: isAge ? 0 : size.size - shown.length, values: perTick(kind, type, {by: column, of}, names.length)};
 }
 
-/* The frames' names; where one name occurs twice, with the line. */
-function distinctNames(frames) {
-    return frames.map(f => (f.line && frames.some(g => g !== f && g.name === f.name) ? `${f.name}:${f.line}` : f.name));
+/* The frames' names; where one name occurs twice, that of the function that each calls most, or else with the line. called: by frame, that one. */
+function distinctNames(frames, called) {
+    const all = [...frames, ...called.filter(Boolean)].map(f => f.name), isOne = f => f && all.indexOf(f.name) === all.lastIndexOf(f.name);
+    return frames.map((f, i) => {
+        if (!frames.some(g => g !== f && g.name === f.name))
+            return f.name;
+        return isOne(called[i]) ? called[i].name : f.line ? `${f.name}:${f.line}` : f.name;
+    });
 }
 
 /* Hue, saturation, lightness in light and dark: told apart by lightness too, for eyes that do not tell these hues apart. */
