@@ -13,6 +13,7 @@
  */
 #include "tool/cli/cli.h"
 #include "tool/cli/growth.h"
+#include "tool/cli/live.h"
 #include "tool/summary/leaks.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
@@ -30,10 +31,10 @@
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6, BUDGETS_MAX = 16 };
 
 static const char about[] =
-    "Compares profiles with budgets. NEW and OLD are a profile or a directory of profiles; each is read as top reads\n"
-    "it, but memory in use is that of the peak. Budgets may be given several times. Exit status: 0 if all are kept; 1\n"
-    "if one is exceeded; 2 for wrong options, input that cannot be read, or nothing to compare; 3 if the samples do\n"
-    "not tell whether one is exceeded.\n"
+    "Compares profiles with budgets. NEW and OLD are a profile, a directory of profiles, or the PID of a living\n"
+    "process; each is read as top reads it, but memory in use is that of the peak. Budgets may be given several\n"
+    "times. Exit status: 0 if all are kept; 1 if one is exceeded; 2 for wrong options, input that cannot be read, or\n"
+    "nothing to compare; 3 if the samples do not tell whether one is exceeded.\n"
     "\n"
     "The total of alloc_space is exact, because heap profiles have it in addition to their samples, and those of cpu\n"
     "and wall are exact, because these profiles sum to the threads' clocks and lives. Totals of other types are\n"
@@ -436,6 +437,8 @@ int dp_cli_check(int argc, char **argv)
     c.n_paths = (size_t)(argc - optind);
     if (!status)
         status = complain(&c);
+    if (!status && dp_cli_live_begin("check", c.paths, (int)c.n_paths))
+        status = DP_EXIT_USAGE;
     c.query.strict = true;
     if (!status)
         status = check_all(&c);

@@ -4,6 +4,7 @@
  * that realloc moves, containers that grow step by step.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/options.h"
 #include "tool/summary/heading.h"
 #include "tool/query/count.h"
@@ -17,7 +18,7 @@
 
 static const char about[] =
     "Shows the functions whose allocations a change could save, those first where it saves most. The profiles must be\n"
-    "written with age=on. PATH is a directory, a file or a glob.\n"
+    "written with age=on. PATH is a directory, a file, a glob, or the PID of a living process.\n"
     "\n"
     "  temporary   blocks that lived less than a millisecond: could be on the stack, or kept and used again\n"
     "  moved       bytes that realloc copied to another place: a larger first size saves the copies\n"
@@ -169,6 +170,8 @@ int dp_cli_churn(int argc, char **argv)
         dp_query_print_error("churn", "no file given: deltaprof churn [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("churn", argv + optind, argc - optind);
     if (!status)
         status = show(&count, argv + optind, (size_t)(argc - optind), n_wanted);
     dp_query_count_fini(&count);

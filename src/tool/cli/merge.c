@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/merge.c - `deltaprof merge`: merges many profiles into one. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/out.h"
 #include "tool/query/print.h"
 #include "tool/query/query.h"
@@ -11,7 +12,7 @@
 
 static const char about[] =
     "Merges all profiles at PATH into one gzipped pprof file. A PATH is a pprof file of any producer, raw or\n"
-    "gzipped (- is standard input), a directory of profiles, or a glob.\n"
+    "gzipped (- is standard input), a directory of profiles, a glob, or the PID of a living process.\n"
     "\n"
     "Types that count the events of a window (alloc_*, contentions, delay and all others) are summed over all\n"
     "files. Memory in use (inuse_*) is that of now, summed over the processes that have not ended. If all have ended,\n"
@@ -88,6 +89,8 @@ int dp_cli_merge(int argc, char **argv)
         dp_query_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
         status = DP_EXIT_USAGE;
     }
+    if (!status)
+        status = dp_cli_live_begin("merge", argv + optind, argc - optind);
     if (!status)
         status = merge(&v, argv + optind, (size_t)(argc - optind), path);
     if (!status && *v.paths.others && !v.kind)

@@ -242,8 +242,8 @@ def that_a_living_process_is_read_without_its_help():
         wait_until(lambda: open(f'/proc/{process.pid}/stat').read().rsplit(')', 1)[1].split()[0] == 'T')
         top = t.deltaprof('top', '--type', 'alloc_objects', process.pid)
         assert all(name in top for name in FUNCTIONS), top
-        for verb in 'tree', 'leaks', 'summary', 'waits', 'growth', 'rss':
-            done = subprocess.run([DELTAPROF, verb, str(process.pid)], capture_output=True, text=True, timeout=60)
+        for verb in ('tree',), ('leaks',), ('summary',), ('waits',), ('growth',), ('rss',), ('churn',), ('merge', '-o', '/dev/null'), ('check', '--max', '100G'):
+            done = subprocess.run([DELTAPROF, *verb, str(process.pid)], capture_output=True, text=True, timeout=60)
             assert done.returncode in (0, 1) and 'deltaprof ps' not in done.stderr, (verb, done)
             assert '/deltaprof.' not in done.stdout + done.stderr, done  # the directory that is deleted
         listed = [line.split() for line in t.deltaprof('ps').splitlines()[1:]]
