@@ -336,6 +336,20 @@ class Send(Pushing):
             self.assertIn('1 files accepted, 0 perhaps delivered, 2 refused', line)
             self.assertEqual(len(receiver.taken), 1)
 
+    def test_a_broken_file_among_joined_ones_is_refused_alone(self):
+        t = time.time_ns() - 600 * 10**9
+        for seq in range(1, 13):
+            path = self.write(seq, time_ns=t + seq * 10**9)
+            if seq == 5:
+                with open(path, 'r+b') as f:
+                    f.truncate(os.path.getsize(path) // 2)
+        with Receiver() as receiver:
+            said = self.push(receiver.url('pyroscope'), status=1)
+            self.assertRegex(said, r'0005.heap.pb.gz: ')
+            self.assertIn('11 files accepted, 0 perhaps delivered, 1 refused', said)
+            os.unlink(os.path.join(self.dir, 'server.7.0005.heap.pb.gz'))
+            self.assert_arrived(receiver, ['heap'])
+
     def test_a_broken_file_from_the_future_is_named_too(self):
         for seq, data in (1, b'\x1f\x8b broken'), (2, b''):
             path = os.path.join(self.dir, 'server.7.%04d.heap.pb.gz' % seq)

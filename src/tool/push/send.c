@@ -4,14 +4,14 @@
  *
  * States of a part, as the journal has them:
  *
- *     begun --send--> on its way --part ACCEPTED / REFUSED--> next part
- *       ^                 |  |
- *       +------back-------+  +--part DOUBT: no answer came, or this process was killed
+ *     begun --send--> on its way --part ACCEPTED / REFUSED / DOUBT--> next part
+ *       ^                 |
+ *       +------back-------+        DOUBT: no answer came, or this process was killed
  *
  * If an earlier pusher ended in the middle of a unit, its last part is settled first, and then the unit is continued.
  * With --repeat a part in doubt is sent again, under the same id. If lines of the journal are broken, all files that
  * those lines may have named are in doubt. A unit on which the receiver fails again and again is set aside, with the
- * outcome of its parts.
+ * outcome of its parts. Joined files of which one cannot be read are sent one by one.
  */
 #include "tool/push/send.h"
 
@@ -66,7 +66,7 @@ static int64_t aside_for(const struct dp_push_sender *s)
     return most < LONGEST_FAILING ? most : LONGEST_FAILING;
 }
 
-/* When a unit is set aside that has failed since failing_ns. The others get half of the time that was left then. */
+/* When a unit is set aside that fails since failing_ns. The other units get half of the time that was left then. */
 static int64_t aside_at(const struct dp_push_sender *s, int64_t failing_ns)
 {
     int64_t half = s->end_ns ? (s->end_ns - failing_ns) / 2 : LONGEST_FAILING;
@@ -86,15 +86,15 @@ static const char *unit_name(const struct dp_push_queue *q)
     return text;
 }
 
-/* Called before the last bytes of a part leave. */
-static int leaving(void *queue)
+/* A dp_push_leaving_fn: records that the last bytes of a part are about to leave. */
+static int record_sending(void *queue)
 {
     struct dp_push_queue *q = queue;
     return dp_push_journal_sending(&q->journal);
 }
 
-/* Settles the unit under way. */
-static int finish(struct dp_push_queue *q, enum dp_push_outcome outcome)
+/* Settles the unit under way; ACCEPTED: with the outcome of its parts. 1, or a negative errno. */
+static int settle_unit(struct dp_push_queue *q, enum dp_push_outcome outcome)
 {
     struct dp_push_journal *j = &q->journal;
     if (outcome == DP_PUSH_ACCEPTED)
@@ -105,7 +105,7 @@ static int finish(struct dp_push_queue *q, enum dp_push_outcome outcome)
 }
 
 /* Sets the unit under way aside. Files that were joined become units of their own, unless a part was settled. */
-static int put_aside(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files, const char *why)
+static int move_aside(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files, const char *why)
 {
     struct dp_push_journal *j = &q->journal;
     int64_t now_ns = dp_clock_wall_ns();
@@ -126,10 +126,11 @@ static int put_aside(struct dp_push_queue *q, const struct dp_push_file *const *
 /*
  * Sets the unit under way aside if the receiver has failed on it for too long, or does so again: the unit may be the
  * cause, as where a server fails on one profile. If the receiver itself fails, nothing is lost: the files are still
- * pending. After a day the part is refused, if others were accepted meanwhile. Returns as obey does.
+ * pending. After a day the part is refused, if others were accepted meanwhile. Returns as act_on_reply does.
  */
-static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
-                     size_t n_files, const struct dp_push_reply *reply)
+static int move_aside_if_failing(struct dp_push_sender *s, struct dp_push_queue *q,
+                                 const struct dp_push_file *const *files, size_t n_files,
+                                 const struct dp_push_reply *reply)
 {
     struct dp_push_journal *j = &q->journal;
     int64_t now = dp_clock_ns(), aside_ns = j->unit.aside_ns;
@@ -147,7 +148,7 @@ static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const st
         return 0;
     }
     q->failing_ns = 0;
-    s->n_failures = 0; /* the others need not wait for long */
+    s->n_failures = 0; /* the other units are sent after a short pause */
     pause_after(s, reply->retry_after_s);
     if (aside_ns && dp_clock_wall_ns() - aside_ns >= LONGEST_ASIDE &&
         j->counts[DP_PUSH_ACCEPTED] > j->unit.n_accepted) {
@@ -159,12 +160,12 @@ static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const st
     if (!aside_ns)
         dp_push_say("%s: set aside, since %s goes on failing: %s; others are sent before it", unit_name(q),
                     s->options->target.address, reply->why);
-    return put_aside(q, files, n_files, reply->why);
+    return move_aside(q, files, n_files, reply->why);
 }
 
 /* Acts on an answer. 1: the part was settled; 0: it must be sent again; or a negative errno. */
-static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
-                size_t n_files, const struct dp_push_reply *reply)
+static int act_on_reply(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
+                        size_t n_files, const struct dp_push_reply *reply)
 {
     int err = 0;
     enum dp_push_verdict verdict = reply->verdict;
@@ -176,7 +177,7 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
         dp_push_say("%s: %s; trying again", s->options->target.address, reply->why);
         pause_after(s, reply->retry_after_s);
         err = dp_push_journal_back(&q->journal);
-        return err ? err : set_aside(s, q, files, n_files, reply);
+        return err ? err : move_aside_if_failing(s, q, files, n_files, reply);
     case DP_PUSH_NEVER:
         dp_push_say("%s: refused by %s: %s", unit_name(q), s->options->target.address, reply->why);
         outcome = DP_PUSH_REFUSED;
@@ -219,7 +220,7 @@ static int lose_missing(struct dp_push_queue *q)
     struct dp_push_journal *j = &q->journal;
     int err = 0;
     if (j->unit.part)
-        return finish(q, j->unit.in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
+        return settle_unit(q, j->unit.in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
     for (uint32_t i = 1; i <= j->unit.n_files && !err; i++) {
         const char *key = dp_strings_at(&j->unit.keys, i);
         if (dp_push_queue_has(q, key))
@@ -231,12 +232,23 @@ static int lose_missing(struct dp_push_queue *q)
     return err ? err : 1;
 }
 
+/* Makes joined files pending again, and has them sent one by one: only a file that cannot be read is refused then. */
+static int divide_unit(struct dp_push_sender *s, struct dp_push_queue *q, size_t n_files)
+{
+    int err = dp_push_journal_undo(&q->journal);
+    free_scratch(s);
+    s->n_single = n_files;
+    return err ? err : 1;
+}
+
 /* Acts on files that could not be read. Returns as send_parts does. */
 static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                    size_t n_files, int err, const char *why)
 {
     if (err == -ENOENT || err == -ELOOP)
         return lose_missing(q);
+    if (n_files > 1 && !q->journal.unit.part && (err == -EBADMSG || err == -EFBIG || err == -ENOMEM))
+        return divide_unit(s, q, n_files);
     if (err == -EBADMSG && may_grow(q, files[n_files - 1])) {
         pause_after(s, 0);
         return 0;
@@ -251,7 +263,7 @@ static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const stru
         return err;
     s->n_shortages = 0;
     dp_push_say("%s: %s", unit_name(q), err == -EBADMSG ? why : strerror(-err));
-    return finish(q, DP_PUSH_REFUSED);
+    return settle_unit(q, DP_PUSH_REFUSED);
 }
 
 /* Sends the parts that are left. 1: the unit was settled; 0: it must wait; or a negative errno. */
@@ -273,21 +285,21 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
         err = dp_push_body_make(&s->body, &s->options->target, &s->profile, j->unit.part, dp_clock_wall_ns(), &origin);
         if (err)
             break;
-        err = dp_push_http_send(s->http, &s->options->target, &s->body, leaving, q, &reply);
+        err = dp_push_http_send(s->http, &s->options->target, &s->body, record_sending, q, &reply);
         if (err == -EIO && *reply.why) {
             dp_push_say("%s", reply.why);
             pause_after(s, 0);
         }
-        err = err ? (err == -EIO && *reply.why ? 0 : err) : obey(s, q, files, n_files, &reply);
+        err = err ? (err == -EIO && *reply.why ? 0 : err) : act_on_reply(s, q, files, n_files, &reply);
         err = err > 0 ? 0 : err;
     }
     dp_push_tags_fini(&tags);
     if (err == -ENOMEM)
         return give_up(s, q, files, n_files, err, NULL);
     s->n_shortages = 0;
-    if (err || !j->unit.n_files) /* it was set aside */
+    if (err || !j->unit.n_files) /* no unit is under way: this one was set aside */
         return err;
-    return j->unit.part >= s->profile.parts.n ? finish(q, DP_PUSH_ACCEPTED) : 0;
+    return j->unit.part >= s->profile.parts.n ? settle_unit(q, DP_PUSH_ACCEPTED) : 0;
 }
 
 /* The files of the unit under way. 0: one does not exist any more. */
@@ -303,10 +315,10 @@ static size_t files_under_way(const struct dp_push_queue *q, const struct dp_pus
 }
 
 /*
- * Settles the files that broken lines of the journal may have settled; with --repeat they are left pending, to be sent
- * again. 1: some were; 0; or a negative errno.
+ * Puts all files that broken lines of the journal may have settled in doubt; with --repeat they stay pending, and are
+ * sent again. 1: some were settled; 0: none; or a negative errno.
  */
-static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
+static int settle_broken_lines(struct dp_push_sender *s, struct dp_push_queue *q)
 {
     struct dp_push_journal *j = &q->journal;
     size_t n = 0;
@@ -314,7 +326,7 @@ static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
     while (!s->options->repeats && err >= 0 && (j->unit.n_files || j->aside.n)) {
         err = j->unit.n_files ? 0 : dp_push_journal_again(j, 0);
         n += j->unit.n_files;
-        err = err ? err : finish(q, DP_PUSH_DOUBT);
+        err = err ? err : settle_unit(q, DP_PUSH_DOUBT);
     }
     for (size_t i = 0; i < q->files.n && err >= 0 && !s->options->repeats; i++) {
         const struct dp_push_file *file = &q->files.at[i];
@@ -325,7 +337,7 @@ static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
         n++;
         dp_push_journal_key(key, file->stamp, file->name);
         err = dp_push_journal_begin(j, keys, 1);
-        err = err ? err : finish(q, DP_PUSH_DOUBT);
+        err = err ? err : settle_unit(q, DP_PUSH_DOUBT);
     }
     if (err < 0)
         return err;
@@ -344,7 +356,7 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
     int err = 0;
     if (dp_clock_ns() < s->not_before_ns)
         return 0;
-    if (j->n_broken && (err = mend(s, q)))
+    if (j->n_broken && (err = settle_broken_lines(s, q)))
         return err;
     if (j->unit.n_files && j->unit.is_sent) { /* a pusher before this one was killed */
         if (!s->options->repeats)
@@ -364,7 +376,8 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
         n_files = files_under_way(q, files);
         return n_files ? send_parts(s, q, files, n_files) : lose_missing(q);
     }
-    n_files = dp_push_queue_unit(q, first, files, s->options->target.limits.n_files);
+    n_files = dp_push_queue_unit(q, first, files, s->n_single ? 1 : s->options->target.limits.n_files);
+    s->n_single -= s->n_single > 0;
     char keys[DP_PUSH_MOST_FILES][DP_PUSH_KEY_BYTES];
     const char *names[DP_PUSH_MOST_FILES];
     for (size_t i = 0; i < n_files; i++) {

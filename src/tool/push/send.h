@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/push/send.h - sends one unit of a queue: makes its parts, notes each step in the journal, and acts on the
- * answers. */
+/*
+ * tool/push/send.h - sends one unit of a queue, which is one file or several joined ones: makes its parts, notes each
+ * step in the journal, and acts on the answers.
+ */
 #pragma once
 
 #include "tool/push/http.h"
@@ -13,6 +15,7 @@ struct dp_push_sender {
     struct dp_push_body body;
     unsigned n_failures;   /* in a row; the pause grows with it */
     unsigned n_shortages;  /* of memory, in a row */
+    size_t n_single;       /* so many of the next units are single files, because joined ones could not be read */
     int64_t not_before_ns; /* no request before this time of CLOCK_MONOTONIC */
     int64_t end_ns;        /* when the caller will give up; 0: not known */
 };
