@@ -36,19 +36,27 @@ fn main() {
 '''
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Answers as debuginfod does, for one build-id."""
+MILL = '''
+#include <time.h>
+__attribute__((noinline)) static int grind(void) { volatile int n = 0; while (clock() < CLOCKS_PER_SEC / 2) n++; return n; }
+int main(void) { return grind() == 0; }
+'''
 
-    def __init__(self, build_id, path):
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers as debuginfod does, for some build-ids: paths has their files."""
+
+    def __init__(self, paths):
         self.asked = []
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 server.asked.append(self.path)
-                if self.path != f'/buildid/{build_id}/debuginfo':
+                words = self.path.split('/')
+                if words[1] != 'buildid' or words[2] not in paths or words[3:] != ['debuginfo']:
                     return self.send_error(404)
-                with open(path, 'rb') as file:
+                with open(paths[words[2]], 'rb') as file:
                     data = file.read()
                 self.send_response(200)
                 self.send_header('Content-Length', str(len(data)))
@@ -68,12 +76,26 @@ class Symbols(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.dir = temporary.name
         self.shop = self.dir + '/shop'
-        run = lambda *words: subprocess.run(words, check=True, timeout=60, capture_output=True, text=True).stdout
-        run(*CC, '-g', '-O1', '-fno-optimize-sibling-calls', '-x', 'c', '-Wl,--build-id', '-o', self.shop, self.write('shop.c', PROGRAM))
-        self.build_id = run('readelf', '-n', self.shop).split('Build ID: ')[1].split()[0]
-        run('objcopy', '--only-keep-debug', self.shop, self.dir + '/shop.debug')
-        run('strip', '--strip-all', self.shop)
-        run(DELTAPROF, 'run', '-o', f'heap_rate=4k,cpu_rate=0,out={self.dir}/out', '--', self.shop)
+        self.build_id = self.build('shop', PROGRAM)
+        self.run_it(DELTAPROF, 'run', '-o', f'heap_rate=4k,cpu_rate=0,out={self.dir}/out', '--', self.shop)
+
+    def run_it(self, *words):
+        return subprocess.run(words, check=True, timeout=60, capture_output=True, text=True).stdout
+
+    def build(self, name, text):
+        """Builds a stripped program and NAME.debug, which has its symbols. Returns its build-id."""
+        path = f'{self.dir}/{name}'
+        self.run_it(*CC, '-g', '-O1', '-fno-optimize-sibling-calls', '-x', 'c', '-Wl,--build-id', '-o', path, self.write(name + '.c', text))
+        build_id = self.run_it('readelf', '-n', path).split('Build ID: ')[1].split()[0]
+        self.run_it('objcopy', '--only-keep-debug', path, path + '.debug')
+        self.run_it('strip', '--strip-all', path)
+        return build_id
+
+    def serve(self, paths):
+        server = Server(paths)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server, f'http://127.0.0.1:{server.server_port}'
 
     def write(self, name, text):
         with open(f'{self.dir}/{name}', 'w') as file:
@@ -98,10 +120,7 @@ class Symbols(unittest.TestCase):
         self.assertIn('No symbols: shop is not on this machine', self.top())
 
     def test_the_command_fetches_them_once(self):
-        server = Server(self.build_id, self.dir + '/shop.debug')
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        url = f'http://127.0.0.1:{server.server_port}'
+        server, url = self.serve({self.build_id: self.dir + '/shop.debug'})
         self.assertIn('shop+0x', self.top())
         self.assertEqual(server.asked, [])
         for _ in range(2):
@@ -113,12 +132,19 @@ class Symbols(unittest.TestCase):
         self.assertIn('whole_day', self.top())  # from the cache
 
     def test_a_server_that_does_not_have_them_is_said(self):
-        server = Server('00', self.dir + '/shop.debug')
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        text = self.top(f'http://127.0.0.1:{server.server_port}')
+        _, url = self.serve({})
+        text = self.top(url)
         self.assertIn('shop+0x', text)
         self.assertIn('(the servers in DEBUGINFOD_URLS do not have them)', text)
+
+    def test_a_command_that_reads_several_kinds_fetches_for_all_of_them(self):
+        mill = self.build('mill', MILL)
+        self.run_it(DELTAPROF, 'run', '-o', f'heap_rate=0,cpu_rate=5ms,out={self.dir}/out', '--', self.dir + '/mill')
+        server, url = self.serve({self.build_id: self.dir + '/shop.debug', mill: self.dir + '/mill.debug'})
+        text = self.top(url, verb='summary')
+        for build_id in self.build_id, mill:
+            self.assertEqual(server.asked.count(f'/buildid/{build_id}/debuginfo'), 1, text)
+        self.assertIn('grind', text)
 
     @unittest.skipUnless(shutil.which('rustc'), 'no rustc')
     def test_methods_of_rust_that_were_inlined_are_seen(self):

@@ -4,18 +4,18 @@
  * by a signal or _exit before its first tick, which has opened no module, and from a child of a process with threads,
  * which cannot open one. The same module is used here, opened when first needed.
  *
- * A file whose symbols are not on this machine is fetched from the servers in DEBUGINFOD_URLS, if the user has set it:
- * once for each build-id, into the cache of debuginfod's clients, in which the module looks. The library that fetches
- * is opened when first needed. Only this process does it; a profiled process never talks to a server.
+ * If the symbols of a file are not on this machine, and the user has set DEBUGINFOD_URLS, the servers named there are
+ * asked for them. The symbols go into the cache of debuginfod's clients, which the module reads. A build-id that the
+ * servers do not have is asked for once in a process. Only this command asks them, never a profiled process.
  *
- * Only a file with the profile's build-id is used: a newer build has other functions at the same places. A place is an
- * offset in the file; the program headers give the address that symbols use.
+ * Only a file with the profile's build-id is used: a newer build has other functions at the same places.
  */
 #include "tool/query/lookup.h"
 
 #include "base/elf_headers.h"
 #include "tool/query/installed.h"
 #include "tool/query/print.h"
+#include "tool/query/units.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,6 +27,11 @@
 #include <unistd.h>
 
 enum { MAX_BUILD_ID = 64 };
+
+struct build_id {
+    uint8_t bytes[MAX_BUILD_ID];
+    size_t n;
+};
 
 struct dp_query_naming_object {
     int handle; /* of the session; negative: none */
@@ -51,7 +56,7 @@ static bool open_module(struct dp_query_naming_lookup *names)
     return names->session != NULL;
 }
 
-/* Reads a hexadecimal build-id; returns its bytes. 0: it is not one. */
+/* Reads a hexadecimal build-id. Returns the number of its bytes; 0: it is not one. */
 static size_t read_build_id(const char *hex, uint8_t bytes[MAX_BUILD_ID])
 {
     static const char digits[] = "0123456789abcdef";
@@ -92,16 +97,20 @@ static struct {
     int (*find)(void *client, const unsigned char *build_id, int n_bytes, char **path);
     void (*end)(void *client);
     void *client;
+    bool is_missing; /* the library, or a function of it */
+    DP_VEC(struct build_id) failed;
 } debuginfod;
 
+/* The client, opened if it is not. NULL: the servers cannot be asked. */
 static void *debuginfod_client(void)
 {
-    static bool is_tried;
     const char *urls = secure_getenv("DEBUGINFOD_URLS");
-    if (is_tried || !urls || !*urls)
+    if (debuginfod.client || debuginfod.is_missing || !urls || !*urls)
         return debuginfod.client;
-    is_tried = true;
+    if (debuginfod.begin)
+        return debuginfod.client = debuginfod.begin();
     void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    debuginfod.is_missing = !library;
     if (!library) {
         dp_query_print_error(
             NULL, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not installed: symbols are not fetched");
@@ -110,30 +119,54 @@ static void *debuginfod_client(void)
     debuginfod.begin = (void *(*)(void))dlsym(library, "debuginfod_begin");
     debuginfod.find = (int (*)(void *, const unsigned char *, int, char **))dlsym(library, "debuginfod_find_debuginfo");
     debuginfod.end = (void (*)(void *))dlsym(library, "debuginfod_end");
-    if (debuginfod.begin && debuginfod.find && debuginfod.end)
-        debuginfod.client = debuginfod.begin();
-    return debuginfod.client;
+    debuginfod.is_missing = !debuginfod.begin || !debuginfod.find || !debuginfod.end;
+    return debuginfod.client = debuginfod.is_missing ? NULL : debuginfod.begin();
 }
 
-/* Whether the symbols are in the cache now. */
+static bool has_failed(const uint8_t *build_id, size_t n)
+{
+    for (size_t i = 0; i < debuginfod.failed.n; i++)
+        if (debuginfod.failed.at[i].n == n && !memcmp(debuginfod.failed.at[i].bytes, build_id, n))
+            return true;
+    return false;
+}
+
+/* Without memory it is not noted, and asked for again. */
+static void note_failed(const uint8_t *build_id, size_t n)
+{
+    struct build_id *to = dp_vec_push(&debuginfod.failed);
+    if (!to)
+        return;
+    to->n = n;
+    memcpy(to->bytes, build_id, n);
+}
+
+/* Asks the servers for the symbols of a file. Returns whether they are in the cache now. */
 static bool fetch(const char *path, const uint8_t *build_id, size_t n)
 {
     char *to = NULL;
-    void *client = debuginfod_client();
+    void *client = has_failed(build_id, n) ? NULL : debuginfod_client();
     if (!client)
         return false;
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[Kdeltaprof: fetches symbols of %.200s", path);
+    if (isatty(STDERR_FILENO)) {
+        fputs("\r\033[Kdeltaprof: fetches symbols of ", stderr);
+        dp_query_print_name(stderr, path, 200);
+    }
     int fd = debuginfod.find(client, build_id, (int)n, &to);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     free(to);
     if (fd >= 0)
         close(fd);
+    else
+        note_failed(build_id, n);
     return fd >= 0;
 }
 
-/* path NULL: the mapping's own. fetches: its symbols are fetched first. */
+/*
+ * Opens the file of a mapping in the module. path: the file; NULL: the one that the profile names. fetches: asks the
+ * servers for its symbols first; if they have none, the object stays as it is.
+ */
 static void open_object(struct dp_query_naming_lookup *names, const struct dp_model *m, uint32_t mapping,
                         const char *path, struct dp_query_naming_object *object, bool fetches)
 {
@@ -150,6 +183,7 @@ static void open_object(struct dp_query_naming_lookup *names, const struct dp_mo
         object->n_headers = read_headers(path, object->headers);
 }
 
+/* The object of a mapping, opened when first asked for. NULL: no memory. */
 static struct dp_query_naming_object *object_of(struct dp_query_naming_lookup *names, const struct dp_model *m,
                                                 uint32_t mapping, const char *path)
 {
@@ -177,6 +211,7 @@ int dp_query_lookup_open(struct dp_query_naming_lookup *names, const struct dp_m
     return object ? object->handle : -ENOENT;
 }
 
+/* The address that symbols use, of a place, which is an offset in the file. False: it lies in no segment. */
 static bool find_address(const struct dp_query_naming_object *object, uint64_t place, uint64_t *address)
 {
     for (size_t i = 0; i < object->n_headers; i++) {
