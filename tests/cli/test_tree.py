@@ -31,7 +31,9 @@ Total: 1000B
     def test_small_nodes_are_counted_together(self):
         self.assertIn('        5B   0.5%    small0', self.tree('--min', '0.1', self.one()))
         self.assertIn('      310B  31.0%    (3 more)', self.tree('--min', '50%', self.one()))
-        self.run_it('tree', '--min', '-3', self.one(), status=2)
+        for wrong in '-3', '%', '', '101', '5x', 'nan':
+            self.run_it('tree', '--min', wrong, self.one(), status=2)
+            self.assertEqual(self.error, 'deltaprof tree: --min %s is not a percentage, which is a number from 0 to 100\n' % wrong)
 
     def test_callers_and_callees_of_a_function(self):
         path = self.file('p', [(['malloc', 'f', 'a', 'main'], [1, 1, 1, 60]), (['f', 'b', 'f', 'main'], [1, 1, 1, 30]),

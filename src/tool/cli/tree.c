@@ -34,12 +34,12 @@ static const char about[] =
 
 struct shown {
     struct dp_query view;
-    struct dp_query_calltree tree, up; /* up: of --callers, if --callees is asked for too */
+    struct dp_query_calltree tree, up; /* of called functions, with the totals; of callers, for --callers */
     regex_t callers, callees;
     bool has_callers, has_callees;
     const char *callers_text, *callees_text;
     double min_percent;
-    DP_VEC(uint32_t) path;
+    DP_VEC(uint32_t) path; /* the names of a row, while it is added to a tree */
 };
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
@@ -59,8 +59,8 @@ static int push_name(struct shown *s, size_t at)
     return 0;
 }
 
-/* From the innermost match to its callers. */
-static int add_callers(struct shown *s, struct dp_query_calltree *tree, int64_t value)
+/* Adds a row to the tree of callers: from the innermost match to its callers. A row without a match is left out. */
+static int add_callers(struct shown *s, int64_t value)
 {
     size_t at = 0, n = s->view.stack.n;
     while (at < n && !is_match(s, &s->callers, at))
@@ -71,10 +71,10 @@ static int add_callers(struct shown *s, struct dp_query_calltree *tree, int64_t 
     for (; at < n; at++)
         if (push_name(s, at))
             return -ENOMEM;
-    return dp_query_calltree_add(tree, s->path.at, s->path.n, value);
+    return dp_query_calltree_add(&s->up, s->path.at, s->path.n, value);
 }
 
-/* From the outermost frame, or the outermost match, to the leaf. */
+/* Adds a row to the tree of called functions: from the outermost frame, or the outermost match, to the leaf. */
 static int add_callees(struct shown *s, int64_t value)
 {
     size_t at = s->view.stack.n;
@@ -98,12 +98,11 @@ static int build(struct shown *s)
             continue;
         dp_model_merge_sum(&s->tree.total, value);
         dp_model_merge_sum(&s->tree.weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
-        int err = dp_query_row(v, row);
-        if (err > 0)
-            err = s->has_callers ? add_callers(s, &s->up, value) : 0;
-        else
-            continue;
-        if (!err && (s->has_callees || !s->has_callers))
+        int shown = dp_query_row(v, row);
+        int err = shown < 0 ? shown : 0;
+        if (!err && shown && s->has_callers)
+            err = add_callers(s, value);
+        if (!err && shown && (s->has_callees || !s->has_callers))
             err = add_callees(s, value);
         if (err)
             return err;
@@ -114,19 +113,20 @@ static int build(struct shown *s)
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* What waits to be printed: a node, or how much the nodes left out have together. */
+/* An entry of the list of things still to print: a node, or the sum of siblings that are too small. */
 struct item {
-    uint32_t node; /* 0: nodes left out */
-    size_t indent, n_skipped;
+    uint32_t node; /* 0: the sum */
+    size_t indent;
+    size_t n_skipped; /* of the sum: number of nodes, and their value */
     int64_t value;
 };
 
 struct printing {
     const struct shown *shown;
     const struct dp_query_calltree *tree;
-    size_t n_columns; /* of names; 0: any */
-    bool is_narrow;   /* without the column cum% */
-    DP_VEC(struct item) items;
+    size_t n_columns;          /* of the terminal for a name with its indentation; 0: no limit */
+    bool is_narrow;            /* without the column cum% */
+    DP_VEC(struct item) items; /* a stack: the last one is printed next */
 };
 
 static void print_numbers(const struct printing *p, int64_t value)
@@ -160,7 +160,7 @@ static bool is_small(const struct printing *p, int64_t value)
     return fabs((double)value) < p->shown->min_percent / 100 * (double)p->shown->tree.weight;
 }
 
-/* Prints a node and the chain below it; the node at the end of the chain. */
+/* Prints a node and the chain of only children below it. Returns the node at the end of the chain. */
 static uint32_t print_chain(const struct printing *p, const struct item *item)
 {
     const struct dp_query_calltree_node *nodes = p->tree->nodes.at;
@@ -184,7 +184,7 @@ static int push_item(struct printing *p, struct item item)
     return 0;
 }
 
-/* Children come off the end of the list: the largest goes there last. */
+/* Pushes the children of a node, which are sorted, so that the largest is on top. */
 static int push_children(struct printing *p, uint32_t node, size_t indent)
 {
     const struct dp_query_calltree_node *nodes = p->tree->nodes.at;
@@ -209,7 +209,7 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
     return err;
 }
 
-/* what: which nodes these are, and of which function. */
+/* Prints a tree under the heading `what` and `of`, such as "callers of " and a regular expression. */
 static int print_tree(const struct shown *s, const struct dp_query_calltree *tree, const char *what, const char *of)
 {
     size_t n_columns = dp_query_print_columns();
@@ -328,7 +328,8 @@ static int show(struct shown *s, char **paths, size_t n)
     return dp_query_end(&s->view);
 }
 
-static int take_function(regex_t *regex, bool *has, const char **text, const char *option)
+/* Compiles the value of --callers or --callees. */
+static int read_function(regex_t *regex, bool *has, const char **text, const char *option)
 {
     char why[128];
     int err = *has ? REG_BADPAT : regcomp(regex, optarg, REG_EXTENDED | REG_NOSUB);
@@ -342,14 +343,15 @@ static int take_function(regex_t *regex, bool *has, const char **text, const cha
     return 0;
 }
 
-static int take_min(double *percent)
+static int read_min(double *percent)
 {
     char *end;
     *percent = strtod(optarg, &end);
+    bool is_number = end != optarg;
     end += *end == '%';
-    if (end != optarg && !*end && *percent >= 0 && *percent <= 100)
+    if (is_number && !*end && *percent >= 0 && *percent <= 100)
         return 0;
-    dp_query_print_error("tree", "--min %s is not a percentage", optarg);
+    dp_query_print_error("tree", "--min %s is not a percentage, which is a number from 0 to 100", optarg);
     return DP_EXIT_USAGE;
 }
 
@@ -367,11 +369,11 @@ int dp_cli_tree(int argc, char **argv)
     s.view.falls_back = true;
     for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         if (option == 'r')
-            status = take_function(&s.callers, &s.has_callers, &s.callers_text, "--callers");
+            status = read_function(&s.callers, &s.has_callers, &s.callers_text, "--callers");
         else if (option == 'e')
-            status = take_function(&s.callees, &s.has_callees, &s.callees_text, "--callees");
+            status = read_function(&s.callees, &s.has_callees, &s.callees_text, "--callees");
         else if (option == 'm')
-            status = take_min(&s.min_percent);
+            status = read_min(&s.min_percent);
         else
             status = dp_query_option(&s.view, argv, option);
     }
