@@ -11,9 +11,9 @@
  *
  * 1. An index word goes from 0 to its final value once. A record and its frames are written before that, by one thread.
  * 2. An id is taken before the CAS, so if two threads meet the same new stack, both fill a record and one of them
- *    loses. It keeps its record for the next new stack that it meets. Until then no search finds that id, and its
- *    counters are 0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe nor
- *    fork-safe.
+ *    loses. It keeps its record for the next new stack that it meets (its spare). Until then no search finds that id,
+ *    and its counters are 0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe
+ *    nor fork-safe.
  * 3. Counters only grow. A free is added with release after its alloc was added, and read with acquire before the
  *    alloc is [COUNT]. Without it a reader could see the free and not its alloc: in-use would be negative.
  * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
@@ -134,7 +134,7 @@ int dp_table_init(size_t budget_bytes, size_t spare_bytes)
 {
     size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct dp_table_counters));
     dp_table_stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
-    /* whole pages by shard: each shard is one part of the array */
+    /* Whole pages by shard: each shard is one part of the array. With pages of 64 KiB there are no stripes. */
     dp_table_stripes.cap -= dp_table_stripes.cap % (uint32_t)(dp_page_bytes() / sizeof(struct dp_table_counters));
     if (dp_shared_array_init(DP_ARRAY_STRIPES, sizeof(struct dp_table_counters), dp_table_stripes.cap,
                              dp_table_stripes.cap, DP_SHARDS))
@@ -159,8 +159,8 @@ int dp_table_init(size_t budget_bytes, size_t spare_bytes)
     return 0;
 }
 
-/* memcmp, inline: a call would double the cost. */
-static inline bool same_frames(const dp_frame_id *a, const dp_frame_id *b, uint32_t n)
+/* As memcmp, inline: a call would double the cost. */
+static inline bool has_same_frames(const dp_frame_id *a, const dp_frame_id *b, uint32_t n)
 {
     for (; n >= 4; n -= 4, a += 4, b += 4) {
         uint64_t x[2], y[2];
@@ -175,22 +175,29 @@ static inline bool same_frames(const dp_frame_id *a, const dp_frame_id *b, uint3
     return true;
 }
 
-static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
-                        const struct dp_stack *stack)
+/* Whether the record is the one of this stack: all is compared, not only the hash. */
+static inline bool is_record_of(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
+                                const struct dp_stack *stack)
 {
     return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
-           same_frames(&dp_table_stacks.frames[record->stack], stack->frames, stack->depth);
+           has_same_frames(&dp_table_stacks.frames[record->stack], stack->frames, stack->depth);
 }
 
-/* Fills a record for this stack; no search finds it yet. */
-static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+/*
+ * Fills a record for this stack; no search finds it yet. 0: there is no room, or a full tmpfs has no page for it. Then
+ * the thread keeps the id for its next new stack: else a tmpfs that is full for a while would use up all ids.
+ */
+static dp_record_id fill_record(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels,
+                                const struct dp_stack *stack)
 {
     struct dp_table_of_kind *table = &dp_table_kinds[kind];
     uint32_t id = dp_thread_take_spare(kind), at;
     if (!id && !dp_table_reserve(&table->ids, 1, &id))
         return 0;
-    if (!dp_shared_commit(table->shared_records, id + 1) || !dp_shared_commit(table->shared_counters, id + 1))
+    if (!dp_shared_commit(table->shared_records, id + 1) || !dp_shared_commit(table->shared_counters, id + 1)) {
+        dp_thread_keep_spare(kind, id);
         return 0;
+    }
     if (table->records[id].depth >= stack->depth) {
         at = table->records[id].stack;
     } else if (!dp_table_reserve(&dp_table_stacks.growth, stack->depth, &at)) {
@@ -201,8 +208,12 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
         dp_label_set_publish(dp_labels_of_set(labels));
     if (heap)
         dp_table_heap_publish(heap);
-    if (!dp_shared_commit(dp_table_stacks.shared, at + stack->depth))
+    if (!dp_shared_commit(dp_table_stacks.shared, at + stack->depth)) {
+        /* The frames stay the record's, for the next stack that is not deeper. */
+        table->records[id] = (struct dp_record){.stack = at, .depth = (uint16_t)stack->depth};
+        dp_thread_keep_spare(kind, id);
         return 0;
+    }
     memcpy(&dp_table_stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){.hash = hash,
                                             .stack = at,
@@ -213,7 +224,7 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     return id;
 }
 
-/* Whether less than sixteenths/16 are used, or more can be charged. */
+/* Whether less than sixteenths/16 of the charged indices are used, or a step more was charged now. */
 static bool has_room(struct dp_table_growth *growth, unsigned sixteenths)
 {
     uint32_t cap = dp_load_relaxed(&growth->cap);
@@ -234,13 +245,13 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
         if (!seen) {
             bool may_fill = sixteenths == 16 ||
                             (has_room(&table->ids, sixteenths) && has_room(&dp_table_stacks.growth, sixteenths));
-            if (!mine && (!may_fill || !(mine = fill(kind, hash, heap, labels, stack))))
+            if (!mine && (!may_fill || !(mine = fill_record(kind, hash, heap, labels, stack))))
                 return 0;
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
                 return mine;                             /* if it failed, `seen` is the winner's word */
         }
         if ((seen & ~table->id_mask) == tag &&
-            same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
+            is_record_of(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
             if (mine)
                 dp_thread_keep_spare(kind, mine);
             return seen & table->id_mask;
@@ -261,7 +272,8 @@ dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct
     return find_or_make(kind, hash_of(0, labels, stack), 0, labels, stack, sixteenths);
 }
 
-static dp_record_id full(struct dp_table_of_kind *table)
+/* Counts an event for which there was no room. Returns record 0, which gets it. */
+static dp_record_id count_overflow(struct dp_table_of_kind *table)
 {
     dp_store_relaxed(&table->is_full, true);
     dp_stats_add(DP_STAT_OVERFLOW, 1);
@@ -277,8 +289,8 @@ dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, cons
     dp_record_id id = seen & table->id_mask;
     /* Nearly always the first word is the right one. */
     if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
-        __builtin_expect(!same(&table->records[id], hash, heap, labels, stack), 0))
-        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : full(&dp_table_kinds[kind]);
+        __builtin_expect(!is_record_of(&table->records[id], hash, heap, labels, stack), 0))
+        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : count_overflow(&dp_table_kinds[kind]);
     if (known) {
         known->record = id;
         known->key = key;
@@ -286,7 +298,8 @@ dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, cons
     return id;
 }
 
-static void promote(struct dp_table_counters *counters, int64_t n_events)
+/* Gives a hot record its stripes, if the pool has any left and the record is hot enough (6.). */
+static void assign_stripes(struct dp_table_counters *counters, int64_t n_events)
 {
     uint32_t idle = 0;
     if (!dp_cas_acquire(&dp_table_stripes.promoting, &idle, 1))
@@ -299,12 +312,14 @@ static void promote(struct dp_table_counters *counters, int64_t n_events)
     dp_store_release(&dp_table_stripes.promoting, 0);
 }
 
-static struct dp_table_counters *stripe(int64_t word, unsigned shard)
+/* The stripe of a shard; word: the record's n, which has the number of its stripes. */
+static struct dp_table_counters *stripe_of(int64_t word, unsigned shard)
 {
     return &dp_table_stripes.at[shard * dp_table_stripes.cap + (uint32_t)(word >> DP_STRIPES_SHIFT) - 1];
 }
 
-static inline void add(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, int64_t n, bool own)
+/* own: the calling thread is the only one that writes these counters. */
+static inline void add_pair(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, int64_t n, bool own)
 {
     if (own) {
         dp_add_own(v_at, v); /* [COUNT] */
@@ -321,14 +336,14 @@ void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
     int64_t word = dp_load_relaxed(&counters->n);
     if (word >> DP_STRIPES_SHIFT) {
         unsigned shard = dp_thread_shard(dp_thread_self());
-        counters = stripe(word, shard);
-        add(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
+        counters = stripe_of(word, shard);
+        add_pair(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
         return;
     }
     dp_add_release(&counters->v, v);                  /* [COUNT] */
     int64_t before = dp_add_release(&counters->n, n); /* [COUNT] */
     if (n == 1 && before % HOT_EVENTS == HOT_EVENTS - 1)
-        promote(counters, before & N_MASK);
+        assign_stripes(counters, before & N_MASK);
 }
 
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
@@ -338,21 +353,21 @@ void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
     unsigned shard = DP_SHARDS;
     if (word >> DP_STRIPES_SHIFT) {
         shard = dp_thread_shard(dp_thread_self());
-        counters = stripe(word, shard);
+        counters = stripe_of(word, shard);
     }
-    add(&counters->free_v, v, &counters->free_n, n, shard < DP_SHARDS_OWN);
+    add_pair(&counters->free_v, v, &counters->free_n, n, shard < DP_SHARDS_OWN);
 }
 
 uint32_t dp_table_count(unsigned kind)
 {
     const struct dp_table_of_kind *table = &dp_table_kinds[kind];
     uint32_t next = dp_load_relaxed(&table->ids.next), most = table->ids.most;
-    if (most && next > dp_load_relaxed(&table->shared_counters->committed)) /* the others could not be had */
+    if (most && next > dp_load_relaxed(&table->shared_counters->committed)) /* the tmpfs has no page for the others */
         next = dp_load_relaxed(&table->shared_counters->committed);
     return next < most ? next : most;
 }
 
-/* The counters of an empty table are not read: a forked worker would map their page. */
+/* By the number of records: reading the counters would map their page in each forked worker. */
 bool dp_table_is_empty(unsigned kind)
 {
     return dp_table_count(kind) <= 1 && !dp_load_relaxed(&dp_table_kinds[kind].is_full);
@@ -366,19 +381,19 @@ uint32_t dp_table_most(unsigned kind)
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
 {
     struct dp_table_counters *counters = &dp_table_kinds[kind].counters[id];
-    int64_t word = dp_load_acquire(&counters->n);
+    int64_t word = dp_load_acquire(&counters->n);        /* [COUNT], the first load of 5. */
     counts->free_n = dp_load_acquire(&counters->free_n); /* [COUNT] */
     counts->free_v = dp_load_acquire(&counters->free_v); /* [COUNT] */
     for (unsigned shard = 0; word >> DP_STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
-        counts->free_n += dp_load_acquire(&stripe(word, shard)->free_n); /* [COUNT] */
-        counts->free_v += dp_load_acquire(&stripe(word, shard)->free_v); /* [COUNT] */
+        counts->free_n += dp_load_acquire(&stripe_of(word, shard)->free_n); /* [COUNT] */
+        counts->free_v += dp_load_acquire(&stripe_of(word, shard)->free_v); /* [COUNT] */
     }
     word = dp_load_acquire(&counters->n); /* [COUNT] */
     counts->n = word & N_MASK;
     counts->v = dp_load_acquire(&counters->v); /* [COUNT] */
     for (unsigned shard = 0; word >> DP_STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
-        counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
-        counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
+        counts->n += dp_load_acquire(&stripe_of(word, shard)->n); /* [COUNT] */
+        counts->v += dp_load_acquire(&stripe_of(word, shard)->v); /* [COUNT] */
     }
     /*
      * Threads of a raw clone may share one TLS, and so one shard, and lose each other's adds. Even then in-use must not
@@ -401,12 +416,12 @@ const dp_frame_id *dp_table_frames(const struct dp_record *record)
 void dp_table_set_base(void)
 {
     if (dp_shared_file_is_mapped())
-        return; /* it came with the file */
+        return; /* the file of a forked child began with its base */
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         struct dp_table_of_kind *table = &dp_table_kinds[kind];
         uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
         if (!table->has_base && (!count || dp_table_is_empty(kind)))
-            continue; /* its page stays untouched */
+            continue; /* all counters are 0, as is the base: its page stays untouched */
         table->has_base = true;
         for (uint32_t id = 0; id < count; id++) {
             struct dp_counts counts;
