@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* profile/file_name.c - makes names of profile files, and takes them apart from the right: PROGRAM may have dots. */
+/* profile/file_name.c - makes names of profile files, and parses them from the right, because PROGRAM may have dots. */
 #include "profile/file_name.h"
 
 #include "base/text.h"
@@ -9,7 +9,10 @@
 
 enum { SEQ_DIGITS = 4 };
 
-/* Finds the last n dots before `end`, the last one first. False: the text before the first of them would be empty. */
+/*
+ * Finds the last n dots before `end`; dots[0] is the last one. False: there are fewer, or nothing stands before the
+ * first of them.
+ */
 static bool find_dots(const char *begin, const char *end, const char **dots, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -22,7 +25,7 @@ static bool find_dots(const char *begin, const char *end, const char **dots, int
     return true;
 }
 
-/* The number in [at, end). False: it has fewer than n_least digits, or other characters. */
+/* Reads the number in [at, end); a larger one is UINT64_MAX. False: fewer than n_least digits, or other characters. */
 static bool parse_number(const char *at, const char *end, int n_least, uint64_t *number)
 {
     if (end - at < n_least)
@@ -68,12 +71,18 @@ size_t dp_profile_name_format(char name[DP_PROFILE_NAME_MAX], const char *progra
                           dp_kind_table[kind].name);
 }
 
+static bool is_hex(const char *at, const char *end)
+{
+    size_t n = (size_t)(end - at);
+    return n && strspn(at, "0123456789abcdef") == n; /* a dot ends it */
+}
+
 uint64_t dp_profile_name_temporary_pid(const char *name)
 {
     const char *end = name + strlen(name), *dots[4]; /* before tmp, HEX, KIND and PID */
     uint64_t pid;
     if (*name != '.' || !has_suffix(name, end, ".tmp") || !find_dots(name, end, dots, 4) ||
-        dp_kind_named(dots[2] + 1, (size_t)(dots[1] - dots[2] - 1)) == DP_KINDS ||
+        dp_kind_named(dots[2] + 1, (size_t)(dots[1] - dots[2] - 1)) == DP_KINDS || !is_hex(dots[1] + 1, dots[0]) ||
         !parse_number(dots[3] + 1, dots[2], 1, &pid))
         return 0;
     return pid;

@@ -65,6 +65,8 @@ static void the_name_of_a_file_under_way_has_the_pid(void **state)
     assert_int_equal(dp_profile_name_temporary_pid(name + 1), 0);
     assert_int_equal(dp_profile_name_temporary_pid(".a.b.4711.cores.123abc.tmp"), 0);
     assert_int_equal(dp_profile_name_temporary_pid(".a.x.block.123abc.tmp"), 0);
+    assert_int_equal(dp_profile_name_temporary_pid(".a.b.4711.block.copy.tmp"), 0); /* a user's file */
+    assert_int_equal(dp_profile_name_temporary_pid(".a.b.4711.block..tmp"), 0);
     assert_int_equal(dp_profile_name_temporary_pid(".tmp"), 0);
     assert_int_equal(dp_profile_name_temporary_pid(""), 0);
 }
