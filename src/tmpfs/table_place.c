@@ -22,7 +22,7 @@
 
 enum { WANTED_S = 3600 };
 
-static int refuse(int fd, int err)
+static int close_and_return(int fd, int err)
 {
     syscall(SYS_close, fd);
     return err;
@@ -33,12 +33,14 @@ static int open_directory(const char *path)
     return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Only in a tmpfs: nothing is left on a disk. */
+/* Makes the last component of the path, in a tmpfs only, so that nothing is left on a disk. */
 static int make_directory(const char *path)
 {
     char above[PATH_MAX];
     struct statfs fs;
-    dp_text_format(above, sizeof above, "%s", path);
+    size_t n = dp_text_format(above, sizeof above, "%s", path);
+    while (n > 1 && above[n - 1] == '/')
+        above[--n] = '\0';
     char *slash = strrchr(above, '/');
     if (slash)
         slash[slash == above] = '\0';
@@ -67,13 +69,13 @@ int dp_tables_place_open(const char *path, bool makes, const char **what)
         return -errno;
     *what = "use the directory, which must be this user's with mode 0700";
     if (syscall(SYS_fstat, fd, &st))
-        return refuse(fd, -errno);
+        return close_and_return(fd, -errno);
     if (st.st_uid != (uid_t)syscall(SYS_geteuid) || st.st_mode & 077)
-        return refuse(fd, -EACCES);
+        return close_and_return(fd, -EACCES);
     *what = "use the directory, which must be in a tmpfs";
     if (syscall(SYS_fstatfs, fd, &fs))
-        return refuse(fd, -errno);
-    return fs.f_type == TMPFS_MAGIC ? fd : refuse(fd, -ENOTSUP);
+        return close_and_return(fd, -errno);
+    return fs.f_type == TMPFS_MAGIC ? fd : close_and_return(fd, -ENOTSUP);
 }
 
 void dp_tables_place_default(char *path, size_t n_bytes)
@@ -116,12 +118,12 @@ int dp_tables_place_lock(int dir)
     int fd = openat(dir, DP_TABLES_SERVE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    for (int i = 0; i < 100; i++) { /* is_served, in other processes, locks the file for a moment */
+    for (int i = 0; i < 100; i++) { /* other processes, in look_at_lock, have a shared lock for a moment */
         if (!flock(fd, LOCK_EX | LOCK_NB))
             return fd;
         usleep(1000);
     }
-    return refuse(fd, -EAGAIN);
+    return close_and_return(fd, -EAGAIN);
 }
 
 int dp_tables_place_set_files(int lock, const char *out)
@@ -131,7 +133,7 @@ int dp_tables_place_set_files(int lock, const char *out)
     if (n >= PATH_MAX)
         return -ENAMETOOLONG;
     if (pread(lock, before, sizeof before, 0) == (ssize_t)n && !memcmp(before, out, n))
-        return futimens(lock, NULL) ? -errno : 0; /* never without its text, should this process be killed now */
+        return futimens(lock, NULL) ? -errno : 0; /* not truncated: this process may be killed at any time */
     if (ftruncate(lock, 0))
         return -errno;
     ssize_t written = n ? pwrite(lock, out, n, 0) : 0;
@@ -149,7 +151,9 @@ void dp_tables_place_files(int dir, char out[PATH_MAX])
         close(fd);
 }
 
-/* Whether another program has the lock; *is_recent: whether the file has a text, and was touched within the last hour.
+/*
+ * Returns whether a program has the lock of the directory. *is_recent: the lock's file has a text, and was written or
+ * touched less than WANTED_S ago.
  */
 static bool look_at_lock(const char *directory, bool *is_recent)
 {

@@ -15,8 +15,8 @@
 
 /*
  * Opens the directory. makes: creates its last component with mode 0700 if it is missing. The directory must belong to
- * this user, be closed to all other users and lie in a tmpfs; its last component must not be a symbolic link. Returns a
- * descriptor, or a negative errno (-ENOTSUP: no tmpfs; -EACCES: another user's, or open to others); *what is then the
+ * this user, be closed to all other users and lie in a tmpfs; a path without a final slash must not be a link. Returns
+ * a descriptor, or a negative errno (-ENOTSUP: no tmpfs; -EACCES: another user's, or open to others); *what is then the
  * step that failed, for an error message. Context: hook; plain system calls.
  */
 int dp_tables_place_open(const char *path, bool makes, const char **what);
