@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/push/fold.c - removes the leaf locations of rows in which all functions only pass something on. Places without a
- * name between them, which such functions call, are removed too. The last location of a stack stays, and so does a
- * location that has another function inlined into it. Rows that become equal stay apart: their sum is the same.
+ * tool/push/fold.c - removes leaf locations that only pass an allocation or a lock on. A location passes if all of its
+ * functions do, those inlined into it too. A location without a name is removed if one that calls it passes. The root
+ * location always stays. Rows that become equal are not merged: their sum is the same.
  */
 #include "tool/push/fold.h"
 
@@ -17,6 +17,8 @@ bool dp_push_fold_set(struct dp_push_fold *fold, const char *regex, char *why, s
     fold->is_on = true;
     if (!regex)
         return true;
+    if (fold->has_regex)
+        regfree(&fold->regex);
     int err = regcomp(&fold->regex, regex, REG_EXTENDED | REG_NOSUB);
     if (err)
         regerror(err, &fold->regex, why, n_bytes);
@@ -35,6 +37,7 @@ static bool only_passes(const struct dp_push_fold *fold, const char *name)
     return dp_query_naming_is_passing(text) || (fold->has_regex && !regexec(&fold->regex, text, 0, NULL, 0));
 }
 
+/* UNNAMED: is removed if a location that calls it passes. */
 enum leaf { STAYS, UNNAMED, PASSES };
 
 static enum leaf judge_location(const struct dp_push_fold *fold, const struct dp_model *m, uint32_t number)
@@ -51,7 +54,10 @@ static enum leaf judge_location(const struct dp_push_fold *fold, const struct dp
     return l->n_lines ? PASSES : UNNAMED;
 }
 
-/* A row's words are n_locations, n_labels, the locations, the labels: both numbers move over the locations that go. */
+/*
+ * Removes the first n locations of a row. Its words are n_locations, n_labels, the locations, the labels: so the row
+ * begins n words later, and both numbers are written there, over removed locations.
+ */
 static void drop_leaves(struct dp_model *m, uint32_t row, uint32_t n)
 {
     uint32_t *words = &m->words.at[m->rows.at[row].key], n_locations = words[0], n_labels = words[1];

@@ -18,7 +18,10 @@ struct dp_push_fold {
     regex_t regex;
 };
 
-/* Takes a POSIX extended regular expression, NULL: none. False: it is none, with the reason in *why. */
+/*
+ * Turns folding on. regex: a POSIX extended regular expression, which replaces the one before; NULL: none. False: it
+ * cannot be compiled, with the reason in *why.
+ */
 bool dp_push_fold_set(struct dp_push_fold *, const char *regex, char *why, size_t n_bytes);
 
 /* Shortens the stacks of all rows; no rows may be added to the model later. Returns whether any was. */

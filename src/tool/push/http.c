@@ -27,14 +27,15 @@ struct dp_push_http {
 
     /* The request under way. */
     const struct dp_push_body *body;
-    size_t n_given;
+    size_t n_given; /* bytes of the body that libcurl has taken */
     dp_push_leaving_fn leaving;
-    void *ctx;
-    int err; /* of leaving */
+    void *ctx; /* of leaving */
+    int err;   /* that it returned */
     struct dp_push_bytes reply;
     int64_t retry_after_s; /* 0: the reply has no such number */
 };
 
+/* Callback: gives libcurl the next bytes of the body. Before the last ones, `leaving` records that they are sent. */
 static size_t send_body(char *to, size_t size, size_t n_items, void *http)
 {
     struct dp_push_http *h = http;
@@ -57,7 +58,10 @@ static size_t receive_reply(char *bytes, size_t size, size_t n_items, void *http
     return n; /* bytes that do not fit are dropped */
 }
 
-/* Reads the number of Retry-After, of any length: libcurl takes one beyond 64 bits for none. It reads the dates. */
+/*
+ * Callback: reads Retry-After if it is a number. libcurl, which reads it too, ignores a number beyond 64 bits, and is
+ * used for a date only.
+ */
 static size_t receive_header(char *bytes, size_t size, size_t n_items, void *http)
 {
     static const char name[] = "Retry-After:";
@@ -77,7 +81,7 @@ static size_t receive_header(char *bytes, size_t size, size_t n_items, void *htt
     return n;
 }
 
-/* Ends the request some time after the process was asked to end. */
+/* Callback: once the process was asked to end, a request ends that has run for longer than STOP_GRACE_MS. */
 static int progress(void *http, curl_off_t all_in, curl_off_t in, curl_off_t all_out, curl_off_t out)
 {
     const struct dp_push_http *h = http;
@@ -102,7 +106,7 @@ struct dp_push_http *dp_push_http_new(const struct dp_push_http_options *options
     CURL *curl = h->curl;
     curl_easy_setopt(curl, CURLOPT_URL, options->address);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, connect_ms); /* of names, too */
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, connect_ms); /* the look-up of the name included */
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, total_ms);
 #if LIBCURL_VERSION_NUM >= 0x075700
     curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* does not wait for a resolver that hangs */
@@ -152,12 +156,13 @@ static int add_header(struct curl_slist **list, const char *text)
     return longer ? 0 : -ENOMEM;
 }
 
+/* Where dp_push_headers_read and dp_push_headers_token add what they read. */
 struct adding {
     struct dp_push_http *http;
     struct curl_slist **list;
 };
 
-static int add_given(void *ctx, const char *line)
+static int add_header_of_file(void *ctx, const char *line)
 {
     return add_header(((struct adding *)ctx)->list, line);
 }
@@ -189,7 +194,7 @@ static int add_headers(struct dp_push_http *h, struct curl_slist **list, struct 
         err = add_header(list, "Content-Encoding: gzip");
     struct adding to = {h, list};
     if (!err && h->options.header_file)
-        err = dp_push_headers_read(h->options.header_file, add_given, &to, reply->why, sizeof reply->why);
+        err = dp_push_headers_read(h->options.header_file, add_header_of_file, &to, reply->why, sizeof reply->why);
     if (!err && h->options.token_file)
         err = dp_push_headers_token(h->options.token_file, add_token, &to, reply->why, sizeof reply->why);
     return err;
@@ -197,16 +202,17 @@ static int add_headers(struct dp_push_http *h, struct curl_slist **list, struct 
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
-/* The meaning of a status. After statuses that another configuration would change, the files are kept. */
-static enum dp_push_verdict of_status(long status)
+/* Only a status that says the profile is at fault refuses it; after any other one it is sent again later. */
+static enum dp_push_verdict verdict_of_status(long status)
 {
     if (status / 100 == 2)
         return DP_PUSH_TAKEN;
     return status == 400 || status == 413 || status == 422 ? DP_PUSH_NEVER : DP_PUSH_LATER;
 }
 
-static void judge(struct dp_push_http *h, const struct dp_push_target *target, CURLcode code,
-                  struct dp_push_reply *reply)
+/* Fills in the reply after the request, by the rules at the top of this file. */
+static void judge_reply(struct dp_push_http *h, const struct dp_push_target *target, CURLcode code,
+                        struct dp_push_reply *reply)
 {
     curl_off_t n_sent = 0, retry_after = 0;
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &reply->status);
@@ -214,7 +220,7 @@ static void judge(struct dp_push_http *h, const struct dp_push_target *target, C
     curl_easy_getinfo(h->curl, CURLINFO_RETRY_AFTER, &retry_after);
     reply->retry_after_s = h->retry_after_s ? h->retry_after_s : retry_after;
     if (reply->status >= 200) {
-        reply->verdict = of_status(reply->status);
+        reply->verdict = verdict_of_status(reply->status);
         struct dp_push_words words = {(const char *)h->reply.at, h->reply.n}, why;
         int64_t n_rejected =
             reply->verdict == DP_PUSH_TAKEN ? dp_push_body_rejected(target, h->reply.at, h->reply.n, &why) : 0;
@@ -255,7 +261,7 @@ int dp_push_http_send(struct dp_push_http *h, const struct dp_push_target *targe
         CURLcode code = curl_easy_perform(h->curl);
         err = h->err;
         if (!err)
-            judge(h, target, code, reply);
+            judge_reply(h, target, code, reply);
         curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, NULL);
     }
     curl_slist_free_all(headers);
