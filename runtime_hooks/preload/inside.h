@@ -8,7 +8,7 @@
 
 #include <deltaprof/hooks.h>
 
-/* A function of the executable: its name in the symbol table, its source file if it is a local function, and its code.
+/* A function of the executable, from its symbol table: name, source file if the function is local, range of its code.
  */
 struct dp_inside_function {
     const char *name, *file; /* file NULL: the function is global */
@@ -17,8 +17,8 @@ struct dp_inside_function {
 
 /*
  * Calls fn for each function that the executable defines, if one of them may be an allocator's that has hooks. Reads
- * .symtab, or .dynsym where that was stripped; allocates no memory. entries: of a stripped program, one of these
- * functions must be exported; NULL ends the list. Context: init.
+ * .symtab, or .dynsym if that was stripped; allocates no memory. entries: names, ended by NULL; without .symtab, one of
+ * them must be exported, else fn is not called. Context: init.
  */
 void dp_inside_each(const char *const *entries, void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx);
 
@@ -48,6 +48,7 @@ static inline void dp_inside_sizes(uintptr_t nallocx)
  */
 void dp_inside_due(const void *ptr, size_t n, const struct deltaprof_site *site);
 
+/* Subtracts an allocation from the thread's countdown. True: a sample is due, and dp_inside_due is called next. */
 static inline __attribute__((always_inline)) bool dp_inside_counts(size_t n)
 {
     int64_t rest;

@@ -3,8 +3,8 @@
  * inside_jemalloc.c - the hooks of a jemalloc 5.2 to 5.3 inside the executable: mallctl("experimental.hooks.install").
  *
  * jemalloc calls them after an allocation and before a free, with the arguments of the function that the program
- * called, and holds no lock. What the hooks themselves allocate would be no event, but they allocate nothing. From the
- * install on every call of jemalloc takes its slower path, which costs the program a few nanoseconds a call.
+ * called, and holds no lock. The hooks allocate nothing. Once they are installed, every call of jemalloc takes its
+ * slower path, which costs the program a few nanoseconds a call.
  *
  * The interface is experimental. jemalloc checks the size of the structure; the meaning of the arguments is proven by
  * one call of mallocx or realloc, which must come to the hook as it was made. mallocx, realloc and rallocx have other
@@ -31,14 +31,15 @@ typedef void *(*realloc_fn)(void *ptr, size_t n);
 typedef void (*sdallocx_fn)(void *ptr, size_t n, int flags);
 typedef void (*free_fn)(void *ptr);
 
-/* What one allocator's hooks know of it: a program may have two. */
+/* The state of one allocator's hooks, of which a program may have several. */
 struct known {
-    int mallocx_type; /* -1: not known yet */
-    void *probe;      /* what the call that tells it returned */
+    int mallocx_type; /* the number of mallocx in this version; -1: not known yet */
+    void *probe;      /* the block of the call by which the hook learnt it */
 };
-enum { PROBE_BYTES = 1234 };
+enum { PROBE_BYTES = 1234, MOST_ALLOCATORS = 4 };
 
-static size_t requested(const struct known *known, int type, const uintptr_t args[3])
+/* The size that the program asked for, by the arguments of the function that it called. */
+static size_t requested_bytes(const struct known *known, int type, const uintptr_t args[3])
 {
     size_t n;
     if (type == POSIX_MEMALIGN)
@@ -61,7 +62,7 @@ static void on_alloc(void *extra, int type, void *result, uintptr_t result_raw, 
         }
         return;
     }
-    size_t n = requested(known, type, args);
+    size_t n = requested_bytes(known, type, args);
     if (result && dp_inside_counts(n)) {
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();
         dp_inside_due(result, n, &site);
@@ -89,7 +90,10 @@ static void on_expand(void *extra, int type, void *address, size_t n_old, size_t
     }
 }
 
-/* Calls a function of the allocator, so that on_alloc learns its number, and frees the block. */
+/*
+ * Calls a function of the allocator, so that on_alloc learns its number. Returns whether it did. Frees the block,
+ * unless the executable has no function that frees.
+ */
 static bool probe(const struct dp_inside_jemalloc *found, const struct known *known)
 {
     void *ptr =
@@ -99,14 +103,14 @@ static bool probe(const struct dp_inside_jemalloc *found, const struct known *kn
         ((sdallocx_fn)found->sdallocx)(ptr, PROBE_BYTES, 0);
     else if (found->free)
         ((free_fn)found->free)(ptr);
-    return is_known; /* without either function the program frees nothing */
+    return is_known;
 }
 
 int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
 {
-    static struct known allocators[4];
+    static struct known allocators[MOST_ALLOCATORS];
     static unsigned n_allocators;
-    if (!found->mallctl || (!found->mallocx && !found->realloc) || n_allocators == 4)
+    if (!found->mallctl || (!found->mallocx && !found->realloc) || n_allocators == MOST_ALLOCATORS)
         return -ENOENT;
     struct known *known = &allocators[n_allocators++];
     struct hooks hooks = {on_alloc, on_free, on_expand, known};

@@ -17,15 +17,15 @@
  * ends with the functions that it began with.
  *
  * If another allocator has wrapped the hooks, the check installs them a second time. The outer hook guards the inner
- * one, so each request still counts once. An allocator that was wrapped before gets the same `around` again, so
- * restarts need no new entries.
+ * one, so each request still counts once. An allocator that was wrapped before gets the same entry of `wrapped` again,
+ * so restarts need no new entries.
  *
  * A malloc of up to small_most bytes without a sample costs a subtraction, and ends with a jump to the real function. A
  * free costs nothing: a sample asks the interpreter's allocator for more than small_most bytes, so that its block comes
  * from malloc, and the hooks of malloc see its free. The interpreter's own free stays in place, which compilers inline
  * where objects die. Where a sample's block does not come from malloc (each event is a sample, or the malloc is not
- * hooked), the frees of its domain come to hook_free from then on; so they do if another allocator is wrapped, because
- * its free needs its ctx.
+ * hooked), the frees of its domain come to hook_free until the hooks are installed anew; so they do if another
+ * allocator is wrapped, because its free needs its ctx.
  *
  * The interpreter's own allocator passes a larger request on to malloc, once and with the same size. If the hooks of
  * malloc are there, they subtract it from the countdown: so where no sample is due, this hook leaves it to them.
@@ -44,17 +44,17 @@ struct allocator {
 };
 enum { RAW, MEM, OBJ, DOMAINS };
 
-enum { LOOK_EVERY = 16, RAW_LOOK_EVERY = 256, MOST_AROUND = 16, SMALL_MOST = 512 };
+enum { LOOK_EVERY = 16, RAW_LOOK_EVERY = 256, MOST_WRAPPED = 16, SMALL_MOST = 512 };
 
-/* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
-static struct around {
+/* The wrapped allocators. The hooks' ctx points to one of them. Written with the interpreter's lock. */
+static struct wrapped {
     struct allocator real;
     size_t small_most; /* requests of 1 to so many bytes go to the interpreter's own allocator, which calls no malloc */
     size_t large_least; /* it passes those of at least so many bytes to malloc, whose hook counts them */
     const struct deltaprof_gate *gate;
     uint32_t heap;
     int domain; /* 0: the entry is unused */
-} around[MOST_AROUND] __attribute__((aligned(64)));
+} wrapped[MOST_WRAPPED] __attribute__((aligned(64)));
 static uint32_t heap;
 static const struct deltaprof_gate *gate;
 
@@ -78,10 +78,13 @@ static uint32_t n_own;   /* samples of this heap; inexact as well */
 static struct allocator raw;
 static bool raw_is_counted;
 
-static void look_at_raw(void);
+static void set_large_least(void);
 
-/* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
-static inline void poll_if_wanted(void)
+/*
+ * Called at the end of a sampled allocation: notes that the hooks are in place, and checks RAW now and then. In an
+ * outermost hook the library may create its threads here.
+ */
+static inline void finish_sample(void)
 {
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_python_is_forking())
@@ -89,29 +92,29 @@ static inline void poll_if_wanted(void)
     uint32_t n = __atomic_load_n(&n_own, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&n_own, n, __ATOMIC_RELAXED);
     if (n % RAW_LOOK_EVERY == 0)
-        look_at_raw();
+        set_large_least();
 }
 
-static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr);
+static bool sees_free(const struct wrapped *to, const struct deltaprof_sample *sample, const void *ptr);
 
-/* A sampled path is a separate function. The hook jumps to it, so its caller is the hook's caller. */
-#define SAMPLED static __attribute__((noinline))
+/* A rare path is a separate function. The hook ends with a jump to it, so its caller is the hook's caller. */
+#define RARE static __attribute__((noinline))
 
-/* What to ask the real allocator for between begin and end: where a page is wanted, so much that it calls malloc. */
-static size_t with_page(const struct deltaprof_sample *sample, const struct around *to, size_t n)
+/* The bytes to ask the real allocator for, for a sample of n: if its block must be malloc's, more than small_most. */
+static size_t bytes_to_ask(const struct deltaprof_sample *sample, const struct wrapped *to, size_t n)
 {
     return deltaprof_sample_ask_page(sample) && n <= to->small_most ? to->small_most + 1 : n;
 }
 
-SAMPLED void *malloc_sampled(void *ctx, size_t n)
+RARE void *malloc_sampled(void *ctx, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     deltaprof_sample_begin(&sample, heap, n);
-    void *ptr = to->real.malloc(to->real.ctx, with_page(&sample, to, n));
+    void *ptr = to->real.malloc(to->real.ctx, bytes_to_ask(&sample, to, n));
     deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    poll_if_wanted();
+    finish_sample();
     return ptr;
 }
 
@@ -122,9 +125,9 @@ static inline bool is_due(size_t n)
     return deltaprof_countdown_ends(deltaprof_thread.countdown, n, &rest);
 }
 
-SAMPLED void *malloc_guarded(void *ctx, size_t n)
+RARE void *malloc_guarded(void *ctx, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     int64_t rest;
     if (n >= to->large_least)
         return is_due(n) ? malloc_sampled(ctx, n) : own_malloc(NULL, n);
@@ -137,7 +140,7 @@ SAMPLED void *malloc_guarded(void *ctx, size_t n)
 
 static void *hook_malloc(void *ctx, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     if (__builtin_expect(n - 1 >= to->small_most, 0))
         return malloc_guarded(ctx, n);
     if (deltaprof_countdown_count(n))
@@ -151,21 +154,21 @@ static size_t product(size_t count, size_t size)
     return __builtin_mul_overflow(count, size, &n) ? SIZE_MAX : n;
 }
 
-SAMPLED void *calloc_sampled(void *ctx, size_t count, size_t size)
+RARE void *calloc_sampled(void *ctx, size_t count, size_t size)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     size_t n = product(count, size);
     deltaprof_sample_begin(&sample, heap, n);
-    size_t n_asked = with_page(&sample, to, n);
+    size_t n_asked = bytes_to_ask(&sample, to, n);
     void *ptr = n_asked == n ? to->real.calloc(to->real.ctx, count, size) : to->real.calloc(to->real.ctx, 1, n_asked);
     deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    poll_if_wanted();
+    finish_sample();
     return ptr;
 }
 
-SAMPLED void *calloc_guarded(void *ctx, size_t count, size_t size)
+RARE void *calloc_guarded(void *ctx, size_t count, size_t size)
 {
     const struct allocator *to = ctx;
     int64_t rest;
@@ -178,7 +181,7 @@ SAMPLED void *calloc_guarded(void *ctx, size_t count, size_t size)
 
 static void *hook_calloc(void *ctx, size_t count, size_t size)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     size_t n = product(count, size);
     if (n - 1 >= to->small_most)
         return calloc_guarded(ctx, count, size);
@@ -187,20 +190,20 @@ static void *hook_calloc(void *ctx, size_t count, size_t size)
     return to->real.calloc(NULL, count, size);
 }
 
-SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
+RARE void *realloc_sampled(void *ctx, void *old, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     deltaprof_realloc_begin(&sample, heap, old, n);
-    void *ptr = to->real.realloc(to->real.ctx, old, with_page(&sample, to, n));
+    void *ptr = to->real.realloc(to->real.ctx, old, bytes_to_ask(&sample, to, n));
     /* For 0 bytes Python returns a block: it never frees. */
     deltaprof_realloc_end(&sample, ptr != NULL, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
-    poll_if_wanted();
+    finish_sample();
     return ptr;
 }
 
-SAMPLED void *realloc_guarded(void *ctx, void *old, size_t n)
+RARE void *realloc_guarded(void *ctx, void *old, size_t n)
 {
     const struct allocator *to = ctx;
     int64_t rest;
@@ -211,31 +214,31 @@ SAMPLED void *realloc_guarded(void *ctx, void *old, size_t n)
     return ptr;
 }
 
-/* For a block that is no sample. */
-static inline __attribute__((always_inline)) void *realloc_other(void *ctx, void *old, size_t n)
+static inline __attribute__((always_inline)) void *realloc_unsampled(void *ctx, void *old, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     if (n < to->large_least)
         return realloc_guarded(ctx, old, n);
     return is_due(n) ? realloc_sampled(ctx, old, n) : to->real.realloc(NULL, old, n);
 }
 
-SAMPLED void *realloc_asked(void *ctx, void *old, size_t n)
+/* For a block of which the gate does not know that it is unsampled. */
+RARE void *realloc_uncertain(void *ctx, void *old, size_t n)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     if (!deltaprof_gate_page_passes(to->gate, old) &&
         (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old)))
         return realloc_sampled(ctx, old, n);
-    return realloc_other(ctx, old, n);
+    return realloc_unsampled(ctx, old, n);
 }
 
 static void *hook_realloc(void *ctx, void *old, size_t n)
 {
-    const struct around *to = ctx;
-    return deltaprof_gate_passes(to->gate, old) ? realloc_other(ctx, old, n) : realloc_asked(ctx, old, n);
+    const struct wrapped *to = ctx;
+    return deltaprof_gate_passes(to->gate, old) ? realloc_unsampled(ctx, old, n) : realloc_uncertain(ctx, old, n);
 }
 
-SAMPLED void free_sampled(void *ctx, void *ptr)
+RARE void free_sampled(void *ctx, void *ptr)
 {
     const struct allocator *to = ctx;
     deltaprof_free_sampled(heap, ptr);
@@ -244,7 +247,7 @@ SAMPLED void free_sampled(void *ctx, void *ptr)
 
 static void hook_free(void *ctx, void *ptr)
 {
-    const struct around *to = ctx;
+    const struct wrapped *to = ctx;
     if (__builtin_expect(!deltaprof_gate_passes(to->gate, ptr) && !deltaprof_gate_page_passes(to->gate, ptr) &&
                              deltaprof_may_be_live(to->heap, ptr),
                          0))
@@ -268,24 +271,25 @@ static bool counts_raw(void)
     return counted;
 }
 
-/* Large requests are left to the hooks of malloc only while RAW is the allocator of the start. */
-static void look_at_raw(void)
+/* Sets large_least. Large requests are left to the hooks of malloc only while RAW is still the allocator of the start.
+ */
+static void set_large_least(void)
 {
     struct allocator now;
     get_allocator(RAW, &now);
     bool passes = raw_is_counted && !memcmp(&now, &raw, sizeof raw);
-    for (struct around *to = around; to < around + MOST_AROUND; to++)
+    for (struct wrapped *to = wrapped; to < wrapped + MOST_WRAPPED; to++)
         to->large_least = passes && to->small_most ? SMALL_MOST + 1 : SIZE_MAX;
 }
 
-/* Wraps the outermost allocator of a domain, unless that is the allocator of this file. False: there is no room. */
+/* Wraps the outermost allocator of a domain, unless that is this file's. False: all entries are used. */
 static bool wrap(int domain)
 {
     struct allocator outermost;
     get_allocator(domain, &outermost);
     if (outermost.malloc == hook_malloc)
         return true;
-    struct around *to = around, *end = around + MOST_AROUND;
+    struct wrapped *to = wrapped, *end = wrapped + MOST_WRAPPED;
     while (to < end && to->domain && (to->domain != domain || memcmp(&to->real, &outermost, sizeof outermost) != 0))
         to++;
     if (to == end)
@@ -295,14 +299,14 @@ static bool wrap(int domain)
     to->heap = heap;
     bool is_own = own_malloc && outermost.malloc == own_malloc && !outermost.ctx;
     to->small_most = is_own ? SMALL_MOST : 0;
-    to->large_least = SIZE_MAX; /* see look_at_raw */
+    to->large_least = SIZE_MAX; /* until set_large_least */
     to->domain = domain;
     struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, is_own ? outermost.free : hook_free};
     set_allocator(domain, &ours);
     return true;
 }
 
-/* From now on the frees of a domain come to hook_free. False: they cannot. */
+/* Installs hook_free in a domain. It stays until the hooks are installed anew. False: it cannot be installed. */
 static bool hook_frees(int domain)
 {
     struct allocator outermost;
@@ -316,7 +320,7 @@ static bool hook_frees(int domain)
 }
 
 /* Whether a hook will see the free of this block, which the allocator has just returned. */
-static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr)
+static bool sees_free(const struct wrapped *to, const struct deltaprof_sample *sample, const void *ptr)
 {
     return !deltaprof_sample_needs_free(sample, ptr) || hook_frees(to->domain);
 }
@@ -349,7 +353,7 @@ void dp_python_wrap_allocator(void)
     gate = deltaprof_gate_share(own_malloc ? heap : 0);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
-    look_at_raw();
+    set_large_least();
     dp_python_watched = true;
 }
 
@@ -367,5 +371,5 @@ void dp_python_look(void)
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
-    look_at_raw();
+    set_large_least();
 }
