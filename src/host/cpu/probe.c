@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/cpu/probe.c - whether a CPU timer's signal can end a blocking system call early.
+ * host/cpu/probe.c - tells whether the signal of a CPU timer can make a system call of the program fail with EINTR.
  *
  * From 5.9 on, on x86_64, Linux looks at CPU timers when a system call has done its work and is on its way out (task
  * work); there the signal interrupts nothing. Earlier kernels send it from the clock's interrupt, which may come when a
  * thread has just entered a call that waits: that call then fails with EINTR, which the program may never have met.
  *
- * Elsewhere (other processors, kernels of others that tell a version of their own) the thread tries it: under such a
- * timer it calls ppoll again and again, with a timeout of 0 so that it uses CPU time only. ppoll looks at its list,
- * then for a signal, then at the timeout, and is never restarted. So about half of the signals of the old kind end one.
+ * On other processors, and if the kernel names an earlier version, the thread tries it: under such a timer it calls
+ * ppoll again and again, with a timeout of 0 so that it uses CPU time only. ppoll looks at its list, then for a signal,
+ * then at the timeout, and is never restarted. So about half of the signals of an earlier kernel end a call.
  */
 #include "host/cpu/probe.h"
 
@@ -34,7 +34,7 @@ enum { SIGNALS = 10, N_POLLED = 64 };
 enum { NOT_ASKED, HARMLESS, HARMFUL };
 static _Atomic int answer; /* relaxed: the same in all threads */
 
-/* Whether the release is MAJOR.MINOR or later. */
+/* Whether the kernel's release, such as "5.10.0-8-amd64", is major.minor or later. */
 static bool is_from(const char *release, int64_t major, int64_t minor)
 {
     int64_t have[2] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/contended.h - decides which holder of a lock accounts for which waiting time. It uses one word for each
- * contended lock.
+ * host/locks/contended.h - divides the time that threads wait for a lock among the threads that held it meanwhile. It
+ * uses one word for each contended lock.
  *
  * A waiter adds the start time of its wait to the word, and later the end time. Meanwhile, each holder that unlocks
  * accounts for ("pays") the waiting time since the last unlock; time not paid yet is "owed". contended.c has the
@@ -51,8 +51,8 @@ dp_contended_slot dp_contended_enter_futex(const void *word, unsigned class, int
 
 /*
  * Ends a wait; begin_ns as at enter. acquired: the time that is still owed has no holder. timed_out: it stays owed by
- * the next holder that unlocks. Both return the time without a holder, for [hand-over]. They may move *end_ns forward,
- * to the time up to which this wait is already paid.
+ * the next holder that unlocks. Both return the time without a holder, which the caller records as [hand-over]. They
+ * may move *end_ns forward, to the time up to which this wait is already paid.
  */
 int64_t dp_contended_acquired(dp_contended_slot slot, int64_t begin_ns, int64_t *end_ns);
 int64_t dp_contended_timed_out(dp_contended_slot slot, int64_t begin_ns, int64_t *end_ns);

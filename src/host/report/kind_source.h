@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/report/kind_source.h - what reports do for a kind of profile. Its data are in profile/kinds.h; the functions are
- * here: the subject of a kind (heap, locks) defines dp_NAME_source, and kind_sources.c has the array of them. Reports
- * reach the subjects through these functions only. A function that is NULL does nothing, unless stated otherwise.
+ * host/report/kind_source.h - the functions by which reports read the records of a kind of profile. The data of a kind
+ * are in profile/kinds.h. The room of a kind (heap, locks) defines its dp_NAME_source, and kind_sources.c has the array
+ * of them: reports call these rooms through it only. A function that is NULL does nothing, unless stated otherwise.
  */
 #pragma once
 
@@ -24,10 +24,10 @@ struct dp_kind_state {
 struct dp_kind_source {
     const struct dp_delta_rules *rules;      /* of the records in the table; NULL: the kind has none */
     const struct dp_delta_rules *peak_rules; /* the same, for what was in use at the peak; NULL: no peak is kept */
-    /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: its time of day. */
+    /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: the peak's time of day. */
     bool (*peak_begin)(int64_t *wall_ns);
     void (*peak_end)(void);
-    /* For a kind that costs: records it at least until window_end, for a request of the next N seconds. Nests. */
+    /* For a kind that is off by default: records it at least until window_end, for a request of N seconds. Nests. */
     void (*window_begin)(void);
     void (*window_end)(void);
     bool needs_agent;        /* in a window the background thread records it */
@@ -35,13 +35,15 @@ struct dp_kind_source {
     bool (*is_stuck)(void);  /* while nothing was recorded: whether a profile has to tell that no thread can wake */
     int64_t (*period)(void); /* NULL: 1 */
 
-    /* Before the scan of a write: sets what the profile shall have beside its rows. */
+    /* Before the scan of a write: sets the fields of the profile that are not rows. */
     void (*prepare)(const struct dp_consumer *, unsigned flags, struct dp_emission *);
     /* Appends the rows that changed since base. files: as of dp_lock_learn. NULL: as dp_delta_scan. 0 or -ENOMEM. */
     int (*scan)(const struct dp_delta_rules *, unsigned locks, enum dp_symbolize, struct dp_symbols_files *files,
                 struct dp_baseline *base, struct dp_rows *rows);
-    /* After the scan: fills `more`. Where memory is short, it stays empty and comes with a later profile. flags: enum
-     * dp_write_flags. */
+    /*
+     * After the scan: fills `more`. If memory is short, it stays empty and comes with a later profile. flags: enum
+     * dp_write_flags.
+     */
     void (*add_more)(struct dp_consumer *, unsigned flags, struct dp_emission *);
     /* As scan and add_more, to make the present state the baseline. 0 or a negative errno. */
     int (*skip)(struct dp_consumer *);
@@ -65,7 +67,7 @@ struct dp_kind_source {
      * the others, 0: none. NULL: all frames are shown.
      */
     dp_frame_id (*leaf)(const struct dp_record *, unsigned *n_inside);
-    /* Leaves are functions that a signal interrupted; a row's part is 1 + the exact address's distance from there. */
+    /* Leaves are functions that a signal interrupted. The part of a row is 1 + the offset of its pc from the leaf. */
     bool is_interrupted;
     /*
      * The frames of a record that refers to records of other kinds: fills frames (DP_EMIT_STACK_MAX), leaf first;
@@ -74,7 +76,7 @@ struct dp_kind_source {
      */
     size_t (*tower)(const struct dp_record *, dp_frame_id *frames, size_t *n_reversed);
 
-    /* The text form: what stands before the rows, a row without its stack, and what ends them. NULL: there is none. */
+    /* The text form: the text before the rows, a row without its stack, and the text after the rows. NULL: none. */
     size_t (*text_header)(const struct dp_rows *rows, char *text, size_t n_bytes);
     size_t (*text_row)(const int64_t *values, char *text, size_t n_bytes);
     const char *text_end;
@@ -83,12 +85,10 @@ struct dp_kind_source {
 /* kind: below DP_KIND_DELTAS. */
 const struct dp_kind_source *dp_kind_source_of(unsigned kind);
 
-/* The scan of the kind's rows, with its source. */
+/* Calls the scan of the kind; arguments and result as there. */
 int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct dp_symbols_files *files,
                         struct dp_baseline *base, struct dp_rows *rows);
-/*
- * The same with what was in use at the peak, whose time of day goes to *wall_ns. 1: no peak is kept, nothing was done.
- */
+/* The same for the memory in use at the peak; *wall_ns: the peak's time of day. 1: no peak is kept, no row is added. */
 int dp_kind_source_scan_peak(unsigned kind, struct dp_baseline *base, struct dp_rows *rows, int64_t *wall_ns);
 bool dp_kind_source_is_empty(unsigned kind);
 bool dp_kind_source_is_stuck(unsigned kind);

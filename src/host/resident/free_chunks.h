@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/resident/free_chunks.h - finds the memory that glibc's malloc holds though the program freed it: which pages
- * malloc_trim would give back, and which it cannot because a block in use lies in them.
+ * host/resident/free_chunks.h - measures the memory that the program freed and glibc's malloc still holds: the pages
+ * that malloc_trim would return to the kernel, and those that it cannot return because a block in use lies in them.
  *
  * glibc puts a header of two words before each chunk: the size of the chunk before, if that is free, and its own size,
  * whose lowest bit says whether the one before is in use. So the chunks of a heap are a chain from its begin to its
@@ -16,14 +16,14 @@
 
 /* All are bytes that are resident or swapped, unless stated otherwise. */
 struct dp_resident_free {
-    int64_t trim_bytes;    /* malloc_trim(0) would give them back */
+    int64_t trim_bytes;    /* malloc_trim(0) would return them */
     int64_t pinned_bytes;  /* free, but in pages where a block is in use */
-    int64_t arena_bytes;   /* free in the arenas of threads, of both sorts, and at their ends */
+    int64_t arena_bytes;   /* free in the arenas of threads: of trim_bytes, of pinned_bytes, and unused at their ends */
     int64_t top_bytes;     /* of that: at their ends, which malloc_trim leaves */
     int64_t cached_bytes;  /* free chunks in the caches of threads */
-    int64_t n_arenas;      /* of threads */
+    int64_t n_arenas;      /* of threads; a number, not bytes */
     int64_t heap_bytes;    /* of all heaps, resident or not */
-    int64_t unknown_bytes; /* of that: not followed */
+    int64_t unknown_bytes; /* of heap_bytes: behind a broken chain */
 };
 
 /* How much of a page is free, and how many chunks in use are in it. */
@@ -33,7 +33,7 @@ struct dp_resident_page_use {
 
 struct dp_resident_free_heap {
     uintptr_t start, end;
-    struct dp_resident_page_use *pages; /* NULL: no memory */
+    struct dp_resident_page_use *pages; /* one for each page; NULL: there was no memory for them */
 };
 
 enum { DP_FREE_HEAPS_MOST = 256 };

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* host/thread/end.c - a thread-specific key whose value is 1 + the number of rounds of destructors that are over. */
+/*
+ * host/thread/end.c - sees the end of a thread by the destructor of a thread-specific key. Its value counts the rounds
+ * of destructors: while another round follows, the destructor sets it again, and so is called again.
+ */
 #include "host/thread/end.h"
 
 #include <stdint.h>
 
+/* glibc has room for the values of 32 keys in a thread, and allocates it for others; ROUNDS: most in glibc and musl. */
 enum { KEYS_IN_THREAD = 32, ROUNDS = 4 };
 
 void dp_thread_end_init(struct dp_thread_end *end, void (*destructor)(void *value))

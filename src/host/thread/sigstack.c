@@ -33,7 +33,7 @@ static size_t slot_bytes(void)
 }
 
 static char *_Atomic region;     /* [REGION] published by the compare-and-swap that stores it */
-static _Atomic uint64_t guarded; /* a bit for each stack whose page below is inaccessible; relaxed: tells of itself */
+static _Atomic uint64_t guarded; /* a bit for each stack whose page below is inaccessible; relaxed: as `wanted` */
 static _Atomic bool wanted;      /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
 
 void dp_thread_sigstack_want(bool on)
@@ -54,8 +54,8 @@ bool dp_thread_sigstack_is_ours(const void *sp)
 
 _Static_assert(N_STACKS <= 64, "a bit for each");
 
-/* Makes the page below a stack inaccessible, once. */
-static bool guard(unsigned slot, char *at)
+/* Makes the page below a stack inaccessible, once. False: the system call failed. */
+static bool protect_page_below(unsigned slot, char *at)
 {
     uint64_t bit = (uint64_t)1 << slot;
     if (dp_load_relaxed(&guarded) & bit)
@@ -79,8 +79,8 @@ static char *map_region(void)
     return at;
 }
 
-/* By system call: the libc function may be interposed by a hook that hides these stacks. */
-static bool get(stack_t *now)
+/* The calling thread's signal stack. By system call: a hook of the libc function hides the stacks of this file. */
+static bool read_own_stack(stack_t *now)
 {
     return syscall(SYS_sigaltstack, NULL, now) == 0;
 }
@@ -91,11 +91,11 @@ void dp_thread_sigstack_install(unsigned slot)
         return;
     int saved = errno;
     stack_t now;
-    char *at = get(&now) && (now.ss_flags & SS_DISABLE) ? map_region() : NULL;
+    char *at = read_own_stack(&now) && (now.ss_flags & SS_DISABLE) ? map_region() : NULL;
     if (at) {
         at += slot * slot_bytes();
         stack_t stack = {.ss_sp = at + dp_page_bytes(), .ss_size = STACK_BYTES};
-        if (guard(slot, at))
+        if (protect_page_below(slot, at))
             syscall(SYS_sigaltstack, &stack, NULL);
     }
     errno = saved;
@@ -103,12 +103,16 @@ void dp_thread_sigstack_install(unsigned slot)
 
 bool dp_thread_sigstack_remove(void)
 {
+    /*
+     * Without a system call, which could kill the process under a seccomp filter. If the thread has one of the stacks,
+     * it stays installed: while none is wanted, no other thread gets it.
+     */
     if (!dp_load_relaxed(&wanted) || !dp_load_relaxed(&region))
-        /* under a seccomp filter the system call could kill the process; then the stack is given to no other thread */
         return true;
     int saved = errno;
     stack_t now, none = {.ss_flags = SS_DISABLE};
-    bool left = !get(&now) || !dp_thread_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;
+    bool is_removed =
+        !read_own_stack(&now) || !dp_thread_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;
     errno = saved;
-    return left;
+    return is_removed;
 }
