@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* endpoint/openmetrics.c - prints lines into a sink, and keeps its first error. */
+/* endpoint/openmetrics.c - formats lines and passes them to a write function, up to its first error. */
 #include "endpoint/openmetrics.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@ struct dp_openmetrics {
     int err; /* the first; later lines are dropped */
 };
 
-/* Prints at most 1,023 bytes. */
+/* A text of more than 1,023 bytes is not printed, and err becomes -EMSGSIZE. */
 void dp_openmetrics_print(struct dp_openmetrics *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Begins the family deltaprof_NAME. type: counter or gauge. unit: "" or the end of the name. help: "" or a sentence. */
 void dp_openmetrics_family(struct dp_openmetrics *, const char *name, const char *type, const char *unit,

@@ -3,15 +3,15 @@
  * modules/gzip.c - the gzip module: implements the table of pprof/gzip.h by ISA-L's igzip. The library does not call
  * malloc: its state and level buffer lie in the caller's memory.
  *
- * Level 2: on profiles the size of zlib's level 1, at about four times its speed. What comes in one small piece, as the
- * profile of a short-lived worker, is compressed by level 1, whose tables are an eighth as large: most of the cost of a
- * small profile is the kernel's, for the pages that it touches. A stream of less than DP_GZIP_TINY_BYTES, as a
- * delta without samples, gets the fixed codes of RFC 1951: to compute codes costs more time than all else in it.
+ * Level 2 gives profiles the size of zlib's level 1, at about four times its speed. A small stream, such as the profile
+ * of a short-lived worker, gets level 1, whose tables are an eighth as large: most of the cost of a small profile is
+ * the kernel's, for the pages that it touches. A stream of less than DP_GZIP_TINY_BYTES, such as a delta without
+ * samples, gets the fixed Huffman codes of RFC 1951: to compute codes would take most of its time.
  *
- * Codes are a third of the cost of a small stream, and successive profiles of a process need nearly the same ones. So
- * from the second small stream of a state on, its streams get the codes of an earlier one, through level 0. They are
- * computed anew for every LEARNED_USES-th stream, and for one that is several times as large as the one that they
- * were computed from. All symbols have a code, so any stream can be written by them; on profiles the size is that of
+ * To compute codes takes a third of the time of a small stream, and successive profiles of a process need nearly the
+ * same ones. So from its second small stream on, a state reuses computed codes, through level 0. It computes them again
+ * for every LEARNED_USES-th small stream, and for one that is LEARNED_GROWTH times as large as the one that they were
+ * computed from. All symbols have a code, so any stream can be written with them; on profiles the size is that of
  * level 1, within 1 %, and 1 to 2 % above that of level 2.
  *
  * ISA-L returns with the upper halves of vector registers in use. Until they are cleared, the processor is slow at each
@@ -28,7 +28,7 @@
 
 #define LEVEL       2
 #define SMALL_LEVEL 1
-#define SMALL_BYTES 24576  /* a first piece below it is taken for a small stream */
+#define SMALL_BYTES 24576  /* a stream whose first piece is below this is small */
 #define WHOLE_BYTES 262144 /* a stream that comes in one piece is small below this */
 
 enum { LEARNED_USES = 64, LEARNED_GROWTH = 4 };
@@ -79,8 +79,8 @@ static uint32_t at_most_4g(size_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Computes codes from the stream, which nothing was compressed of yet. */
-static void learn(struct deflate_state *state, const uint8_t *bytes, uint32_t n_bytes)
+/* Computes codes from the first piece of a stream, before it is compressed: the level buffer is free until then. */
+static void compute_codes(struct deflate_state *state, const uint8_t *bytes, uint32_t n_bytes)
 {
     struct isal_huff_histogram *histogram = (struct isal_huff_histogram *)state->level_buffer;
     memset(histogram, 0, sizeof *histogram);
@@ -99,7 +99,7 @@ static void begin_small(struct deflate_state *state, const uint8_t *bytes, uint3
     if (is_first)
         return;
     if (state->n_small >= LEARNED_USES || n_bytes / LEARNED_GROWTH >= state->n_learned)
-        learn(state, bytes, n_bytes);
+        compute_codes(state, bytes, n_bytes);
     if (!state->n_learned)
         return;
     state->stream.level = 0;

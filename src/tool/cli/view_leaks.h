@@ -4,5 +4,8 @@
 
 #include "tool/pack/pack.h"
 
-/* files: heap profiles whose names tell their order. 0, or DP_EXIT_FAILED after one line. */
+/*
+ * files: heap profiles, whose names give their order. limit_bytes: as --limit. 0, or an exit status after one line on
+ * standard error.
+ */
 int dp_cli_view_leaks(struct dp_pack *, char **files, size_t n, size_t limit_bytes);

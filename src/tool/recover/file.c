@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/recover/file.c - writes a profile file with a stamp. */
+/* tool/recover/file.c - writes a profile to a new file, and adds the stamp to its gzip header. */
 #include "tool/recover/file.h"
 
 #include "base/io.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/run/preload.c - finds libdeltaprof_preload.so.0, by the name that a package of libraries has: the name without
- * the number is a link for the linker, which only a package for development has. The one for musl lies in a directory
- * of that name beside glibc's, if it is installed.
+ * tool/run/preload.c - finds libdeltaprof_preload.so.0. The number belongs to the name: the link without it is for
+ * linkers, and comes with development packages only. If the build for the other C library, glibc or musl, is installed,
+ * its libraries are in a directory next to those of this build (DP_OTHER_LIBC_LIBRARIES).
  *
  * ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so a path that has one is refused.
  */
@@ -32,7 +32,7 @@ int dp_run_preload_find(bool is_musl, char path[PATH_MAX], char *why, size_t n_w
     int err = is_same ? dp_query_naming_installed(same, sizeof same / sizeof *same, NAME, self, dir)
                       : dp_query_naming_installed(others, sizeof others / sizeof *others, NAME, self, dir);
     if (err) {
-        snprintf(why, n_why, "%s" NAME " is not there; looked in %s/%s and %s",
+        snprintf(why, n_why, "%s" NAME " is not installed; looked in %s/%s and %s",
                  is_same   ? ""
                  : is_musl ? "the program uses another C library, musl: "
                            : "the program uses another C library, glibc: ",
