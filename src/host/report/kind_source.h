@@ -27,7 +27,7 @@ struct dp_kind_source {
     /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: the peak's time of day. */
     bool (*peak_begin)(int64_t *wall_ns);
     void (*peak_end)(void);
-    /* For a kind that is off by default: records it at least until window_end, for a request of N seconds. Nests. */
+    /* For a kind that may be off: records it until window_end, for a request of the next N seconds. Nests. */
     void (*window_begin)(void);
     void (*window_end)(void);
     bool needs_agent;        /* in a window the background thread records it */
@@ -59,11 +59,11 @@ struct dp_kind_source {
     /* The label `state` of a record; NULL: it has none. */
     const char *(*state)(const struct dp_record *);
     bool (*is_idle)(const struct dp_record *); /* the thread waits for work: the label `idle`; NULL: not known */
-    /* A line for people that sums the rows up. */
+    /* Writes one line of text that sums up the rows. */
     void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
 
     /*
-     * Where a stack begins that is shown: *n_inside leafmost frames are left out. Returns a function that stands before
+     * Chooses the leaf that is shown: leaves out the *n_inside leafmost frames, and returns a function to show before
      * the others, 0: none. NULL: all frames are shown.
      */
     dp_frame_id (*leaf)(const struct dp_record *, unsigned *n_inside);
