@@ -122,8 +122,8 @@ static void what_the_kernel_refuses_is_not_mapped(void **state)
         const struct rlimit none = {PAGE, PAGE};
         int n = 0;
         bool ok = !setrlimit(RLIMIT_AS, &none) && !dp_mem_map(8 << 20);
-        while (n < 1000 && dp_mem_map(PAGE)) /* the rest of a batch */
-            n++;
+        for (char *p; n < 1000 && (p = dp_mem_map(PAGE)); n++) /* the rest of a batch */
+            *p = 1;
         _exit(!ok || n == 1000);
     }
     int status;
