@@ -56,6 +56,8 @@ struct deltaprof_outside {
     int (*keep)(int fd, unsigned kind, uint32_t seq);
     int (*kept)(int fd, unsigned kind);
     uint32_t (*highest)(void);
+    /* Writes the waits under way in a living process as text, as its page `waits`. 0 or a negative errno. */
+    int (*waits)(deltaprof_write_fn fn, void *ctx);
     /*
      * Makes what `written` told the valid state, whether those files stay or not: from here on the files of the process
      * are written to another directory. After adopt; with fd and errors as for keep.

@@ -66,10 +66,21 @@ int dp_task_list(const char *directory, dp_task_fn fn, void *ctx)
     return status;
 }
 
-/* Reads /proc/PID/task/TID/FILE; pid 0: of this process. */
+int32_t dp_task_process;
+
+bool dp_task_is_gone(int32_t tid)
+{
+    int saved = errno;
+    bool gone = syscall(SYS_tgkill, dp_task_process ? dp_task_process : getpid(), tid, 0) && errno == ESRCH;
+    errno = saved;
+    return gone;
+}
+
+/* Reads /proc/PID/task/TID/FILE; pid 0: of this process, or the one whose tables it copied. */
 static size_t read_file(int32_t pid, int32_t tid, const char *file, char *text, size_t room)
 {
     char path[96];
+    pid = pid ? pid : dp_task_process;
     if (pid)
         dp_text_format(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, file);
     else

@@ -11,6 +11,12 @@
 
 #define DP_TASK_NAME_BYTES 17 /* with its NUL */
 
+/* Of a process that has copied the tables of another one: that process, which a pid of 0 is then. Else 0. */
+extern int32_t dp_task_process __attribute__((visibility("hidden")));
+
+/* Whether the process has no thread with this id any more. */
+bool dp_task_is_gone(int32_t tid);
+
 /* The thread's name; "" if it cannot be read. */
 void dp_task_name(int32_t tid, char name[DP_TASK_NAME_BYTES]);
 

@@ -8,6 +8,7 @@
  */
 #include "endpoint/request.h"
 
+#include "base/text.h"
 #include "profile/kinds.h"
 #include "profile/lock_kinds.h"
 
@@ -116,6 +117,15 @@ static bool lock_kinds(const char *text, unsigned *locks)
     }
 }
 
+static void pid_parameter(struct dp_http_request *r, const char *value, bool whole)
+{
+    uint64_t n;
+    if (!whole || !number(value, INT32_MAX, &n) || !n)
+        refuse(r, 400, "pid: the number of a process");
+    else
+        r->pid = (int)n;
+}
+
 /* `whole`: the value was decoded; else it is "". */
 static void parameter(struct dp_http_request *r, const char *key, const char *value, bool whole)
 {
@@ -155,10 +165,7 @@ static void parameter(struct dp_http_request *r, const char *key, const char *va
         else
             r->after = n, r->acknowledges = true;
     } else if (!strcmp(key, "pid")) {
-        if (!whole || !number(value, INT32_MAX, &n) || !n)
-            wrong = "pid: the number of a process";
-        else
-            r->pid = (int)n;
+        pid_parameter(r, value, whole);
     } else if (!strcmp(key, "types")) {
         if (!whole || (i = choice(value, types)) < 0)
             wrong = "types: all, alloc, inuse or waste";
@@ -184,16 +191,22 @@ static void parameter(struct dp_http_request *r, const char *key, const char *va
         refuse(r, 400, wrong);
 }
 
+static void parameter_of_waits(struct dp_http_request *r, const char *key, const char *value, bool whole)
+{
+    if (!strcmp(key, "pid"))
+        pid_parameter(r, value, whole);
+}
+
 static void parameters(struct dp_http_request *r, const char *query)
 {
     unsigned seen = 0;
-    while (*query && r->page == DP_HTTP_PAGE_PROFILE) {
+    while (*query && (r->page == DP_HTTP_PAGE_PROFILE || r->page == DP_HTTP_PAGE_WAITS)) {
         const char *end = query + strcspn(query, "&");
         const char *equals = memchr(query, '=', (size_t)(end - query));
         char key[16], value[128]; /* all kinds of lock are 86 bytes */
         if (decode(query, equals ? equals : end, key, sizeof key)) {
             bool whole = decode(equals ? equals + 1 : end, end, value, sizeof value);
-            parameter(r, key, whole ? value : "", whole);
+            (r->profile ? parameter : parameter_of_waits)(r, key, whole ? value : "", whole);
         }
         if (++seen > 64)
             refuse(r, 400, "more than 64 parameters");
@@ -257,6 +270,18 @@ void dp_http_request_parse(struct dp_http_request *r, const char *method, const 
         refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
     else if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST")))
         refuse(r, 405, symbol ? "GET, HEAD or POST only" : "GET or HEAD only");
-    else if (r->page == DP_HTTP_PAGE_PROFILE)
+    else if (r->page == DP_HTTP_PAGE_PROFILE || r->page == DP_HTTP_PAGE_WAITS)
         parameters(r, r->query);
+}
+
+void dp_http_request_refuse_off(struct dp_http_request *r, int pid, char *line, size_t n_line)
+{
+    const struct dp_kind *kind = &dp_kind_table[r->kind];
+    if (pid)
+        dp_text_format(line, n_line, "%s is off in this process: start it with %s, or deltaprof set %d %s", kind->name,
+                       kind->keys, pid, kind->keys);
+    else
+        dp_text_format(line, n_line, "%s is off in all processes: start them with %s, or deltaprof set PID %s",
+                       kind->name, kind->keys, kind->keys);
+    refuse(r, 404, line);
 }

@@ -27,7 +27,8 @@
 enum dp_tables_array {
     DP_ARRAY_COUNTERS, /* one for each kind, as the next two */
     DP_ARRAY_BASE = DP_ARRAY_COUNTERS + DP_KIND_TABLES,
-    DP_ARRAY_RECORDS = DP_ARRAY_BASE + DP_KIND_TABLES,
+    DP_ARRAY_WAITS = DP_ARRAY_BASE + DP_KIND_TABLES, /* under way */
+    DP_ARRAY_RECORDS,
     DP_ARRAY_FREED = DP_ARRAY_RECORDS + DP_KIND_TABLES, /* frees of a forked process's own blocks */
     DP_ARRAY_STRIPES,
     DP_ARRAY_LABELS,
@@ -72,9 +73,10 @@ struct dp_tables_file {
     /* keys of the configuration that the layout and the profiles depend on */
     int64_t memory, heap_rate, depth, max_samples;
     uint32_t age, unwind, symbolize, address, types, mmap;
-    uint8_t is_on[DP_KIND_TABLES]; /* the kind was recorded at the start */
+    uint8_t is_on[DP_KIND_TABLES]; /* the kind is recorded now */
     _Atomic uint32_t state;
-    _Atomic int64_t sampled_mono_ns;          /* when CPU time was sampled last; 0: never */
+    _Atomic int64_t off_wall_ns;     /* since when none are, because the profiler was turned off; 0: it is on */
+    _Atomic int64_t sampled_mono_ns; /* when CPU time was sampled last; 0: never */
     _Atomic uint32_t current[DP_KIND_TABLES]; /* 1 + the column that was valid last; 0: no file was written */
     struct dp_tables_file_column columns[2][DP_KIND_TABLES];
     char program[64];

@@ -22,6 +22,8 @@
 #include "host/heap/heap.h"
 #include "host/heap/inherited.h"
 #include "host/locks/futex_class.h"
+#include "base/task.h"
+#include "host/locks/waiting.h"
 #include "host/objects/functions.h"
 #include "host/report/settings.h"
 #include "host/shared/table_file.h"
@@ -40,6 +42,7 @@
 #define COUNT_MOST (INT64_C(1) << 58)
 
 static struct dp_tables_file seen; /* the file's header */
+static int seen_fd;
 static bool is_ready;
 
 static int refuse(int err, char *why, size_t n_why, const char *text)
@@ -141,6 +144,14 @@ static int copy_array(int fd, int id, uint32_t *n)
     return err;
 }
 
+/* Of a living process. What cannot be read stays as it was. */
+static void copy_wait(uint32_t i)
+{
+    const struct dp_shared_array *array = dp_shared_array(DP_ARRAY_WAITS);
+    (void)read_at(seen_fd, array->at + i * array->each_bytes, array->each_bytes,
+                  seen.arrays[DP_ARRAY_WAITS].offset + i * array->each_bytes);
+}
+
 /* Whether the values of an array of numbers can be added up; n entries of each part. */
 static bool are_numbers_valid(int id, uint32_t n)
 {
@@ -157,19 +168,23 @@ static bool are_numbers_valid(int id, uint32_t n)
 static bool take_tables(const uint32_t n[DP_ARRAYS])
 {
     for (int id = 0; id < DP_ARRAYS; id++) {
-        bool is_numbers = id < DP_ARRAY_RECORDS
+        bool is_numbers = id < DP_ARRAY_WAITS
                               ? id >= DP_ARRAY_BASE
                               : id == DP_ARRAY_FREED || id == DP_ARRAY_STRIPES || id >= DP_ARRAY_COLUMNS;
         if (is_numbers && !are_numbers_valid(id, n[id]))
             return false;
     }
+    uint32_t n_waits = n[DP_ARRAY_RECORDS + DP_KIND_BLOCK];
+    if (n_waits > n[DP_ARRAY_COUNTERS + DP_KIND_BLOCK])
+        n_waits = n[DP_ARRAY_COUNTERS + DP_KIND_BLOCK];
+    dp_waiting_adopt(n[DP_ARRAY_WAITS], n_waits, copy_wait);
     bool is_valid = dp_functions_adopt(n[DP_ARRAY_FUNCTIONS]) &&
                     dp_objects_adopt(n[DP_ARRAY_OBJECTS], n[DP_ARRAY_NAMES]) && dp_frames_adopt(n[DP_ARRAY_FRAMES]) &&
                     dp_label_set_adopt(n[DP_ARRAY_LABELS]) && dp_table_heaps_adopt(n[DP_ARRAY_HEAPS]);
     for (unsigned kind = 0; is_valid && kind < DP_KIND_TABLES; kind++) {
         uint32_t n_records = n[DP_ARRAY_RECORDS + kind], n_counters = n[DP_ARRAY_COUNTERS + kind];
         is_valid = dp_table_adopt(kind, n_records < n_counters ? n_records : n_counters, n[DP_ARRAY_STACKS],
-                                  n[DP_ARRAY_FRAMES]);
+                                  n[DP_ARRAY_FRAMES], kind == DP_KIND_BLOCK ? dp_waiting_is_named : NULL);
     }
     return is_valid && dp_futex_class_adopt(n[DP_ARRAY_CLASSES]);
 }
@@ -192,17 +207,24 @@ static void take_times(int fd, bool has_ended)
 {
     struct dp_window_edge begin = {seen.origin_wall_ns, seen.origin_mono_ns}, end = {0};
     struct stat st;
+    int64_t newest = 0; /* the end of a file's window */
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        for (unsigned which = 0; which < 2; which++)
+            if (seen.columns[which][kind].wall_ns > newest)
+                newest = seen.columns[which][kind].wall_ns;
     if (has_ended && !fstat(fd, &st)) { /* a page that is written for the first time changes it */
         end.wall_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-            for (unsigned which = 0; which < 2; which++)
-                if (seen.columns[which][kind].wall_ns > end.wall_ns)
-                    end.wall_ns = seen.columns[which][kind].wall_ns;
+        end.wall_ns = end.wall_ns > newest ? end.wall_ns : newest;
         int64_t sampled_ns = dp_load_relaxed(&seen.sampled_mono_ns);
         int64_t ran_ns = is_within(sampled_ns, begin.mono_ns, TIME_MOST) ? sampled_ns - begin.mono_ns : 0;
         if (ran_ns <= dp_clock_wall_ns() - begin.wall_ns && begin.wall_ns + ran_ns > end.wall_ns)
             end.wall_ns = begin.wall_ns + ran_ns;
         end.wall_ns = end.wall_ns > begin.wall_ns ? end.wall_ns : begin.wall_ns + 1;
+        end.mono_ns = begin.mono_ns + (end.wall_ns - begin.wall_ns);
+    }
+    int64_t off_ns = dp_load_relaxed(&seen.off_wall_ns); /* what lives and is off records nothing from then on */
+    if (!has_ended && is_within(off_ns, begin.wall_ns + 1, dp_clock_wall_ns())) {
+        end.wall_ns = off_ns > newest ? off_ns : newest;
         end.mono_ns = begin.mono_ns + (end.wall_ns - begin.wall_ns);
     }
     dp_report_adopt(begin, end);
@@ -211,6 +233,8 @@ static void take_times(int fd, bool has_ended)
 int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
 {
     uint32_t n[DP_ARRAYS] = {0};
+    seen_fd = fd;
+    dp_task_process = 0;
     int err = check_header(fd, why, n_why);
     if (!err)
         err = lay_out(why, n_why);
@@ -222,7 +246,7 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
         return refuse(err, why, n_why, "its arrays are cut short");
     dp_text_format(dp_symbols_outside.proc, sizeof dp_symbols_outside.proc, "%s", proc);
     dp_symbols_outside.is_on = true;
-    dp_symbols_outside.pid = seen.pid;
+    dp_symbols_outside.pid = dp_task_process = seen.pid;
     dp_symbols_outside.exe = dp_shared_file_header()->exe;
     dp_symbols_outside.execfn = dp_shared_file_header()->execfn;
     if (!take_tables(n))

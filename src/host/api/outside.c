@@ -3,6 +3,7 @@
 #include <deltaprof/outside.h>
 
 #include "host/api/adopt.h"
+#include "host/locks/waits_page.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
 #include "host/shared/table_file.h"
@@ -168,7 +169,7 @@ static int settle(int fd)
 
 const struct deltaprof_outside *deltaprof_outside(void)
 {
-    static const struct deltaprof_outside functions = {3,       adopt, write_profile, store_state, choose_state,
-                                                       highest, settle};
+    static const struct deltaprof_outside functions = {
+        3, adopt, write_profile, store_state, choose_state, highest, dp_waits_write, settle};
     return &functions;
 }

@@ -18,6 +18,7 @@
 #include "host/table/label_sets.h"
 #include "host/table/labels.h"
 #include "host/locks/futex_class.h"
+#include "host/locks/waiting.h"
 #include "host/locks/wait.h"
 #include "host/heap/inherited.h"
 #include "host/heap/lifetime.h"
@@ -33,8 +34,8 @@
 
 #define REPORT_BYTES (((size_t)1 << 20) + DP_KIND_DELTAS * ((size_t)64 << 10)) /* each kind has a consumer */
 
-/* Address space for copies of functions and labels, for the header, and for the frees of forked processes. */
-#define SHARED_BYTES(n_bytes) ((n_bytes) / 3 + ((size_t)3 << 20))
+/* Address space for copies of functions and labels, for the header, waits, and for the frees of forked processes. */
+#define SHARED_BYTES(n_bytes) ((n_bytes) / 3 + ((size_t)4 << 20))
 
 int dp_record_init(const struct dp_config *conf)
 {
@@ -63,7 +64,7 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
         (err = dp_table_init(floor / 100 * (74 - blocks), spare)) || (err = dp_heap_inherited_init()) ||
         (err = dp_label_sets_share()) || (err = dp_table_heaps_share()) || (err = dp_futex_class_share()) ||
-        (err = dp_shared_file_init(conf)) ||
+        (err = dp_waiting_share()) || (err = dp_shared_file_init(conf)) ||
         (err = dp_heap_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
     dp_heap_peak_copy_init(floor / 100 * 2);
@@ -77,8 +78,18 @@ int dp_record_init(const struct dp_config *conf)
     return 0;
 }
 
+/* A bit for each kind of which events are recorded. */
+static uint32_t kinds_of(const struct dp_config *conf)
+{
+    uint32_t kinds = 0;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        kinds |= (uint32_t)dp_config_kind_is_on(conf, kind) << kind;
+    return kinds;
+}
+
 void dp_record_tune(const struct dp_config *conf, bool on)
 {
+    dp_shared_file_set_kinds(on ? kinds_of(conf) : 0, on);
     dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
     dp_heap_lifetime_tune(on);
     dp_wait_tune(conf, on);

@@ -78,6 +78,14 @@ static int begin_cursor(struct dp_http_delivery *d, const struct dp_http_request
     return 200;
 }
 
+bool dp_http_delivery_is_off(const struct dp_http_request *q)
+{
+    struct dp_config conf;
+    bool is_window = q->seconds && dp_kind_source_of(q->kind)->window_begin; /* which turns it on */
+    dp_report_settings(&conf);
+    return !is_window && !dp_config_kind_is_on(&conf, q->kind) && dp_kind_source_is_empty(q->kind);
+}
+
 int dp_http_delivery_begin(struct dp_http_delivery *d, const struct dp_http_request *q, const char **message)
 {
     struct dp_config conf;

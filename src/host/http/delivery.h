@@ -19,6 +19,8 @@ struct dp_http_delivery {
     const struct dp_kind_source *window;
 };
 
+/* Whether the kind is off, and nothing was recorded of it; not for a window that turns it on. */
+bool dp_http_delivery_is_off(const struct dp_http_request *);
 /*
  * Takes the consumer that the request needs; none for HEAD. Returns 200, or the status of a refusal with *message; then
  * nothing is held. The settings are read when the write begins.

@@ -53,6 +53,7 @@ struct deltaprof_http_reply {
     struct dp_http_reply_headers headers;
 
     char line[160];    /* the text of an error */
+    char why[160];     /* the same, if it names something */
     DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
     size_t n_sent;
 
@@ -101,17 +102,27 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
     r->request.message = message;
 }
 
+static bool is_of_another_process(struct deltaprof_http_reply *r)
+{
+    bool is = r->request.pid && r->request.pid != r->pid;
+    if (is)
+        refuse(r, 404, "pid: this is the endpoint of another process; deltaprof serve answers for all");
+    return is;
+}
+
 static void begin_profile(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
     (void)request;
     const struct dp_http_request *q = &r->request;
     const char *message;
-    if (q->pid && q->pid != r->pid) {
-        refuse(r, 404, "pid: this is the endpoint of another process; deltaprof serve answers for all");
+    if (is_of_another_process(r))
         return;
-    }
     if (!q->head && dp_process_has_seccomp()) {
         refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
+        return;
+    }
+    if (dp_http_delivery_is_off(q)) {
+        dp_http_request_refuse_off(&r->request, r->pid, r->why, sizeof r->why);
         return;
     }
     int status = dp_http_delivery_begin(&r->delivery, q, &message);
@@ -135,6 +146,8 @@ static void begin_symbol(struct deltaprof_http_reply *r, const struct deltaprof_
 static void begin_waits(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
     (void)request;
+    if (is_of_another_process(r))
+        return;
     if (dp_process_has_seccomp())
         refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
 }

@@ -7,6 +7,7 @@
  */
 #include "host/http/index_page.h"
 
+#include "host/http/delivery.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
@@ -143,13 +144,24 @@ static const char chart[] = "<p id=\"now\"></p>\n<svg id=\"chart\" hidden viewBo
                             "<polyline id=\"line\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" "
                             "vector-effect=\"non-scaling-stroke\"/></svg>\n";
 
-/* A link to each kind's profile, with this query: "heap, mutex, block. ". */
-static int write_kind_links(const char *query, dp_pprof_write_fn fn, void *ctx)
+/* As a request of the next `seconds`, 0: since start, would be answered. */
+static bool is_off(unsigned kind, int64_t seconds)
+{
+    const struct dp_http_request request = {.kind = kind, .seconds = seconds};
+    return dp_http_delivery_is_off(&request);
+}
+
+/* A link to the profile of each kind that is on, with this query: "heap, mutex, block. ". */
+static int write_kind_links(const char *query, int64_t seconds, dp_pprof_write_fn fn, void *ctx)
 {
     int err = 0;
+    const char *separator = "";
     for (unsigned kind = 0; kind < DP_KIND_DELTAS && !err; kind++) {
         const char *name = dp_kind_table[kind].name;
-        err = print(fn, ctx, "%s<a href=\"%s?%s\">%s</a>", kind ? ", " : "", name, query, name);
+        if (is_off(kind, seconds))
+            continue;
+        err = print(fn, ctx, "%s<a href=\"%s?%s\">%s</a>", separator, name, query, name);
+        separator = ", ";
     }
     return err ? err : print(fn, ctx, ". ");
 }
@@ -163,18 +175,23 @@ static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_
                     "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
                     "<table>\n<tr><th>profile</th><th>file</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
     for (size_t i = 0; !err && (p = dp_kind_endpoint_at(i, &kind)); i++)
-        err = print(fn, ctx,
-                    "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
-                    "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
-                    dp_kind_table[kind].name, p->name, p->name,
-                    p->is_delta  ? "?cursor=index"
-                    : p->seconds ? "?seconds=30"
-                                 : "",
-                    of[kind].n_rows, p->words);
+        if (is_off(kind, p->seconds))
+            err =
+                print(fn, ctx, "<tr><td>%s</td><td>off</td><td></td><td>%s; <code>%s</code> switches it on</td></tr>\n",
+                      p->name, p->words, dp_kind_table[kind].keys);
+        else
+            err = print(fn, ctx,
+                        "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
+                        "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
+                        dp_kind_table[kind].name, p->name, p->name,
+                        p->is_delta  ? "?cursor=index"
+                        : p->seconds ? "?seconds=30"
+                                     : "",
+                        of[kind].n_rows, p->words);
     err = err ? err : print(fn, ctx, "</table>\n<p>As text: ");
-    err = err ? err : write_kind_links("debug=1", fn, ctx);
+    err = err ? err : write_kind_links("debug=1", 0, fn, ctx);
     err = err ? err : print(fn, ctx, "Over the next 10 seconds: ");
-    err = err ? err : write_kind_links("seconds=10", fn, ctx);
+    err = err ? err : write_kind_links("seconds=10", 10, fn, ctx);
     return err ? err
                : print(fn, ctx,
                        "Also: <a href=\"symbol\">symbol</a>, <a href=\"waits\">waits</a>, "

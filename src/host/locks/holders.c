@@ -44,7 +44,8 @@ void dp_waits_read(struct dp_waits *w)
     struct dp_waiting wait;
     dp_vec_clear(&w->all);
     for (unsigned i = 0; i < dp_waiting_slots(); i++) {
-        struct dp_waiting *kept = dp_waiting_read(i, &wait) ? dp_vec_push(&w->all) : NULL;
+        bool waits = dp_waiting_peek(i, &wait) && !dp_task_is_gone(wait.tid);
+        struct dp_waiting *kept = waits ? dp_vec_push(&w->all) : NULL;
         if (kept)
             *kept = wait;
     }
@@ -85,8 +86,9 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
 {
     int saved = errno;
     struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
-    pid_t self = (pid_t)syscall(SYS_gettid); /* not the process's id: a main thread that has ended has no memory */
-    bool copied = syscall(SYS_process_vm_readv, self, &to, 1UL, &from, 1UL, 0UL) == (long)n_bytes;
+    /* Not this process's id: a main thread that has ended has no memory. */
+    pid_t owner = dp_task_process ? wait->tid : (pid_t)syscall(SYS_gettid);
+    bool copied = syscall(SYS_process_vm_readv, owner, &to, 1UL, &from, 1UL, 0UL) == (long)n_bytes;
     errno = saved;
     return copied;
 }
@@ -94,7 +96,7 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
 /* The thread whose end the waiter waits for; 0: not known. */
 static int32_t joined_by(const struct dp_waiting *wait)
 {
-    struct dp_waiting at = {.lock = 0};
+    struct dp_waiting at = {.lock = 0, .tid = wait->tid};
     int32_t tid;
     return dp_task_call(wait->tid, &at.lock) == SYS_futex && copy(&tid, sizeof tid, &at) ? tid : 0;
 }
@@ -103,8 +105,7 @@ static int32_t joined_by(const struct dp_waiting *wait)
 static bool is_nowhere(int32_t tid, bool in_this_process)
 {
     int saved = errno;
-    long err = in_this_process ? syscall(SYS_tgkill, getpid(), tid, 0) : syscall(SYS_tkill, tid, 0);
-    bool nowhere = err && errno == ESRCH;
+    bool nowhere = in_this_process ? dp_task_is_gone(tid) : syscall(SYS_tkill, tid, 0) && errno == ESRCH;
     errno = saved;
     return nowhere;
 }
@@ -159,7 +160,8 @@ bool dp_waits_is_blocked(const struct dp_waiting *wait)
 bool dp_waits_goes_on(const struct dp_waiting *wait)
 {
     struct dp_waiting now;
-    return dp_waiting_read(wait->slot, &now) && now.begin_ns == wait->begin_ns && now.tid == wait->tid;
+    return dp_waiting_peek_again(wait->slot, &now) && now.begin_ns == wait->begin_ns && now.tid == wait->tid &&
+           !dp_task_is_gone(now.tid);
 }
 
 size_t dp_waits_circle(const struct dp_waits *w, const struct dp_waiting *first, const struct dp_waiting **members,

@@ -239,7 +239,7 @@ void dp_wait_event_count(const struct dp_wait *wait, enum deltaprof_lock_end end
     if (counted_ns != wait->begin_ns) { /* reports have counted it up to then, and what they counted stays */
         if (end == DELTAPROF_NOT_WAITED)
             end_ns = counted_ns;
-        else if (end_ns > counted_ns)
+        else if (end_ns > counted_ns && rate_ns) /* 0: turned off meanwhile */
             dp_record_count(DP_KIND_BLOCK, wait->record, 0, end_ns - counted_ns);
         dp_events_add(DP_KIND_BLOCK, wait->record, 1, end_ns - wait->begin_ns, end_ns, end_ns - wait->begin_ns);
         return;

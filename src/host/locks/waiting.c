@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/locks/waiting.c - slots that their threads fill and reports read.
+ * host/locks/waiting.c - slots that their threads fill and reports read. Other processes can read them, too
+ * (host/shared/shared.h).
  *
  * A thread claims a slot at its first wait and keeps it until its end, so that a wait costs a few stores. begin_ns
  * names the wait in the slot, 0: none. counted_ns says up to when the block profile has the wait, at first begin_ns.
@@ -32,6 +33,8 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/shared/shared.h"
+#include "host/shared/table_file.h"
 #include "host/table/record.h"
 
 #include <errno.h>
@@ -59,22 +62,32 @@ static _Atomic uint32_t n_used;                  /* slots below it were claimed 
 static _Atomic uint32_t n_charged;               /* slots that are counted against `memory` */
 static _Atomic int32_t n_unlisted;               /* threads that wait without a slot */
 static _Atomic(dp_waiting_listener_fn) listener; /* relaxed: a function */
+static void (*copy_slot)(uint32_t i);            /* of another process; NULL: the slots are this one's */
 
-int dp_waiting_init(void)
+int dp_waiting_share(void)
+{
+    if (!slots && dp_shared_array_init(DP_ARRAY_WAITS, sizeof *slots, SLOTS_AT_ONCE, DP_WAITING_SLOTS, 1))
+        return -ENOMEM;
+    slots = dp_shared_at(DP_ARRAY_WAITS);
+    dp_shared_array(DP_ARRAY_WAITS)->is_fresh = true;
+    dp_store_relaxed(&n_charged, SLOTS_AT_ONCE);
+    return 0;
+}
+
+void dp_waiting_init(void)
 {
     dp_thread_at_end(dp_waiting_thread_ends);
-    if (!slots && (slots = dp_mem_table_growing(SLOTS_AT_ONCE * sizeof *slots, DP_WAITING_SLOTS * sizeof *slots)))
-        dp_store_relaxed(&n_charged, SLOTS_AT_ONCE);
-    return slots ? 0 : -ENOMEM;
 }
 
 /* Whether slot `at` may be used: charges memory for more slots if there is any to spare. */
 static bool may_use(uint32_t at)
 {
     uint32_t charged = dp_load_relaxed(&n_charged);
+    if (at >= DP_WAITING_SLOTS || !dp_shared_may_write() || !dp_shared_commit(dp_shared_array(DP_ARRAY_WAITS), at + 1))
+        return false;
     if (at < charged)
         return true;
-    if (at >= DP_WAITING_SLOTS || !dp_mem_charge_spare(SLOTS_AT_ONCE * sizeof *slots))
+    if (!dp_mem_charge_spare(SLOTS_AT_ONCE * sizeof *slots))
         return false;
     if (!dp_cas_relaxed(&n_charged, &charged, charged + SLOTS_AT_ONCE))
         dp_mem_uncharge(SLOTS_AT_ONCE * sizeof *slots); /* another thread has charged */
@@ -233,7 +246,7 @@ void dp_waiting_thread_ends(void)
     struct dp_thread *self = dp_thread_self();
     struct slot *slot = slot_of(self);
     set_unlisted(self, false);
-    if (slot)
+    if (slot && dp_shared_may_write_now()) /* else it is the parent's: no fork handler has seen this process */
         free_slot(slot);
     self->waiting = 0;
 }
@@ -244,7 +257,7 @@ DP_IN_CHILD void dp_waiting_fork_child(void)
     bool used = dp_load_relaxed(&n_used);
     dp_store_relaxed(&n_used, 0);
     dp_store_relaxed(&n_unlisted, 0);
-    if (used)
+    if (used && !dp_shared_file_is_mapped()) /* else they are the parent's, and the child's file begins without any */
         madvise(slots, DP_WAITING_SLOTS * sizeof *slots, MADV_DONTNEED);
 }
 
@@ -290,6 +303,32 @@ bool dp_waiting_peek(unsigned i, struct dp_waiting *wait)
 bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
 {
     return dp_waiting_peek(i, wait) && !is_gone(wait->tid);
+}
+
+bool dp_waiting_peek_again(unsigned i, struct dp_waiting *wait)
+{
+    if (copy_slot)
+        copy_slot(i);
+    return dp_waiting_peek(i, wait);
+}
+
+void dp_waiting_adopt(uint32_t n, uint32_t n_records, void (*copy)(uint32_t i))
+{
+    dp_store_relaxed(&n_used, n);
+    copy_slot = copy;
+    for (uint32_t i = 0; i < n; i++)
+        if ((dp_load_relaxed(&slots[i].kind) & UINT8_MAX) > DELTAPROF_LOCK_GIL ||
+            dp_load_relaxed(&slots[i].record) >= n_records || dp_load_relaxed(&slots[i].tid) <= 0 ||
+            dp_load_relaxed(&slots[i].begin_ns) < 0)
+            dp_store_relaxed(&slots[i].begin_ns, 0);
+}
+
+bool dp_waiting_is_named(dp_record_id record)
+{
+    for (uint32_t i = 0; i < dp_load_relaxed(&n_used); i++)
+        if (dp_load_relaxed(&slots[i].begin_ns) && dp_load_relaxed(&slots[i].record) == record)
+            return true;
+    return false;
 }
 
 int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns)

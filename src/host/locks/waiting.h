@@ -18,8 +18,9 @@
 typedef uint32_t dp_waiting_slot;
 #define DP_WAITING_UNLISTED UINT32_MAX
 
-/* Maps the table. -ENOMEM: reports see no waits under way. Context: init. */
-int dp_waiting_init(void);
+/* Maps the table, which other processes may read. Without it reports see no waits under way. Context: init. */
+int dp_waiting_share(void);
+void dp_waiting_init(void);
 
 /*
  * The calling thread begins to wait. kind: enum deltaprof_lock_kind, possibly with SHARED. record: of its stack, in the
@@ -59,6 +60,14 @@ void dp_waiting_fork_child(void);
 
 /* ---- for reports ---- */
 
+/*
+ * In a process that has copied the tables of another one: takes n copied slots, except those of waits without one of
+ * the n_records of the block profile. is_named: whether a wait under way has this record. copy reads slot i again, to
+ * see whether its wait goes on.
+ */
+void dp_waiting_adopt(uint32_t n, uint32_t n_records, void (*copy)(uint32_t i));
+bool dp_waiting_is_named(dp_record_id record);
+
 /* A copy of a wait under way. */
 struct dp_waiting {
     uintptr_t lock; /* 0: not known */
@@ -80,8 +89,9 @@ unsigned dp_waiting_unlisted(void);
 unsigned dp_waiting_slots(void);
 /* Reads slot i. False: no thread waits there. */
 bool dp_waiting_read(unsigned i, struct dp_waiting *wait);
-/* The same without a check that the thread still lives. */
+/* The same without a check that the thread still lives; and once more, some time later. */
 bool dp_waiting_peek(unsigned i, struct dp_waiting *wait);
+bool dp_waiting_peek_again(unsigned i, struct dp_waiting *wait);
 
 /* Returns the time of a wait up to now_ns that no earlier call has returned; 0: the wait is over. Async-signal-safe. */
 int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns);

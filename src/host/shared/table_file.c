@@ -415,6 +415,16 @@ void dp_shared_file_set_sampled(int64_t mono_ns)
         dp_store_relaxed(&file.header->sampled_mono_ns, mono_ns);
 }
 
+void dp_shared_file_set_kinds(uint32_t kinds, bool is_on)
+{
+    if (!file.header || (file.mapped && !file.own))
+        return;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        file.header->is_on[kind] = kinds >> kind & 1;
+    if (is_on || !dp_load_relaxed(&file.header->off_wall_ns))
+        dp_store_relaxed(&file.header->off_wall_ns, is_on ? 0 : dp_clock_wall_ns());
+}
+
 DP_IN_CHILD void dp_shared_file_fork_child(void)
 {
     file.own = false;

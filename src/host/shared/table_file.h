@@ -46,5 +46,11 @@ void dp_shared_file_set_done(bool is_done, bool is_end);
  * Any context. */
 void dp_shared_file_set_sampled(int64_t mono_ns);
 
+/*
+ * Writes to the header of which kinds events are recorded from now on, a bit for each; is_on: the profiler is on. A
+ * forked child without a file of its own writes nothing, since the header is its parent's. Any thread.
+ */
+void dp_shared_file_set_kinds(uint32_t kinds, bool is_on);
+
 /* In a forked child: the file that is mapped is the parent's. Only stores. */
 void dp_shared_file_fork_child(void);

@@ -100,16 +100,16 @@ static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t
     return true;
 }
 
-bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames)
+bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames, bool (*is_named)(dp_record_id id))
 {
     struct dp_table_of_kind *table = &dp_table_kinds[kind];
-    while (n > 1 && is_zero(&table->counters[n - 1]))
+    while (n > 1 && is_zero(&table->counters[n - 1]) && !(is_named && is_named(n - 1)))
         n--;
     if (!n || n > table->ids.most)
         return false;
     int64_t sum = 0;
     for (dp_record_id id = 0; id < n; id++) {
-        bool is_used = !is_zero(&table->counters[id]);
+        bool is_used = !is_zero(&table->counters[id]) || (is_named && is_named(id));
         if (!is_used && id) /* perhaps it was being filled */
             table->records[id] = (struct dp_record){.stack = 0, .depth = 1};
         else if (!is_valid(kind, id, n_stacks, n_frames))

@@ -80,7 +80,7 @@ void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
  * Takes the first n records of a kind, whose arrays were copied from another process; kinds in their order. False: what
  * they refer to is not there.
  */
-bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames);
+bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames, bool (*is_named)(dp_record_id id));
 
 /* In the parent, before a fork: keeps the counters of the heap for the file of the child. */
 void dp_table_fork_prepare(void);

@@ -4,17 +4,25 @@
 #include "tool/cli/cli.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
+#include "tool/recover/living.h"
 #include "tool/recover/recover.h"
 #include "tool/summary/sentence_parts.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char about[] =
-    "Lists the profiled processes of this user that have tables (key tables): pid, age, sampled memory in use, the "
+    "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age, "
+    "sampled memory in use, the "
     "kinds\n"
-    "of profile that are on, the longest time that one stack has waited for locks in all, and the program. Their PIDs\n"
+    "of profile that are on (`off`: by deltaprof off), the longest time that one stack has waited for locks in all, "
+    "and the program. Their PIDs\n"
     "can be given to top, tree, leaks, growth, waits, view and summary. DIR: the directory of the tables.\n";
 
 /* The kinds that are on, by their names. */
@@ -26,7 +34,7 @@ static void write_kinds(const struct dp_recover_table *t, char *text, size_t n_b
         if (t->samples[kind])
             n += dp_text_format(text + n, n_bytes - n, "%s%s", n ? "," : "", dp_kind_table[kind].name);
     if (!n)
-        dp_text_format(text, n_bytes, "-");
+        dp_text_format(text, n_bytes, t->is_off ? "off" : "-");
 }
 
 static int drop_part(void *ctx, const void *bytes, size_t n_bytes)
@@ -56,26 +64,65 @@ static void print_process(const struct dp_recover_list *list, const struct dp_re
     printf("%8d %10s %10s %12s  %-26s %s\n", (int)t->pid, age, in_use, wait, kinds, t->program);
 }
 
-int dp_cli_ps(int argc, char **argv)
+/* The processes of a directory. An exit status; errors were printed. */
+static int print_directory(const char *directory)
 {
     struct dp_recover_list list;
     struct timespec now;
     char why[DP_RECOVER_WHY] = "";
+    if (dp_recover_list(directory, &list, why)) {
+        dp_query_print_error("ps", "%s", why);
+        return DP_EXIT_FAILED;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t i = 0; i < list.n; i++)
+        if (list.at[i].state == DP_RECOVER_LIVES)
+            print_process(&list, &list.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    dp_recover_list_fini(&list);
+    return 0;
+}
+
+/*
+ * For root: those of other users, too, each read as that user, who may write anything there. Directories elsewhere
+ * than in /dev/shm are in sessions of users, who list them themselves.
+ */
+static void print_others(void)
+{
+    DIR *dir = geteuid() ? NULL : opendir("/dev/shm");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat st;
+        unsigned user;
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "/dev/shm/%s", entry->d_name);
+        if (sscanf(entry->d_name, DP_TABLES_DIRECTORY "%u", &user) != 1 || !user || lstat(path, &st) ||
+            !S_ISDIR(st.st_mode) || st.st_uid != user)
+            continue;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            if (!dp_recover_become_user(st.st_uid, st.st_gid))
+                print_directory(path);
+            fflush(stdout);
+            _exit(0);
+        }
+        while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+int dp_cli_ps(int argc, char **argv)
+{
     if (dp_cli_help(argc, argv, about))
         return 0;
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         dp_query_print_error("ps", "wrong arguments: deltaprof ps %s", dp_cli_verb("ps")->arguments);
         return DP_EXIT_USAGE;
     }
-    if (dp_recover_list(argc == 2 ? argv[1] : NULL, &list, why)) {
-        dp_query_print_error("ps", "%s", why);
-        return DP_EXIT_FAILED;
-    }
-    clock_gettime(CLOCK_REALTIME, &now);
     printf("%8s %10s %10s %12s  %-26s %s\n", "PID", "AGE", "IN USE", "WORST WAIT", "KINDS", "PROGRAM");
-    for (size_t i = 0; i < list.n; i++)
-        if (list.at[i].state == DP_RECOVER_LIVES)
-            print_process(&list, &list.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    dp_recover_list_fini(&list);
-    return 0;
+    int status = print_directory(argc == 2 ? argv[1] : NULL);
+    if (!status && argc == 1)
+        print_others();
+    return status;
 }

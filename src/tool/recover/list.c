@@ -70,6 +70,7 @@ static void describe(struct dp_recover_table *t, int fd, const char *served)
     t->n_bytes = (int64_t)st.st_blocks * 512;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         t->samples[kind] = h.is_on[kind];
+    t->is_off = dp_load_relaxed(&h.off_wall_ns) != 0;
     memcpy(t->program, h.program, sizeof t->program);
     dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
     t->stamp = (struct dp_stamp){h.pid_scope, h.process};

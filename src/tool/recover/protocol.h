@@ -12,7 +12,14 @@
 #define DP_RECOVER_FD_SOCKET 3
 #define DP_RECOVER_FD_TABLE  4
 
-enum dp_recover_what { DP_RECOVER_COPY, DP_RECOVER_WRITE, DP_RECOVER_KEEP, DP_RECOVER_KEPT, DP_RECOVER_SETTLE };
+enum dp_recover_what {
+    DP_RECOVER_COPY,
+    DP_RECOVER_WRITE,
+    DP_RECOVER_KEEP,
+    DP_RECOVER_KEPT,
+    DP_RECOVER_SETTLE,
+    DP_RECOVER_WAITS
+};
 
 struct dp_recover_question {
     uint32_t what; /* enum dp_recover_what */

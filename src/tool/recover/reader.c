@@ -74,6 +74,9 @@ static void obey(const struct deltaprof_outside *outside, const char *proc, stru
     case DP_RECOVER_KEPT:
         a->err = outside->kept(DP_RECOVER_FD_TABLE, q->kind);
         break;
+    case DP_RECOVER_WAITS:
+        a->err = outside->waits(send_part, NULL);
+        break;
     case DP_RECOVER_SETTLE:
         a->err = outside->settle(DP_RECOVER_FD_TABLE);
         break;

@@ -207,6 +207,13 @@ int dp_recover_kept(struct dp_recover *r, unsigned kind)
     return ask(r, &q, NULL, NULL, &a);
 }
 
+int dp_recover_waits(struct dp_recover *r, deltaprof_write_fn fn, void *ctx)
+{
+    const struct dp_recover_question q = {DP_RECOVER_WAITS, 0, 0, 0};
+    struct dp_recover_answer a;
+    return ask(r, &q, fn, ctx, &a);
+}
+
 int dp_recover_settle(struct dp_recover *r)
 {
     const struct dp_recover_question q = {DP_RECOVER_SETTLE, 0, 0, 0};

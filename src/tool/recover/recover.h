@@ -41,7 +41,8 @@ struct dp_recover_table {
     int64_t begin_wall_ns;        /* the start, or the fork */
     int64_t changed_ns;           /* of the file: Unix time */
     int64_t n_bytes;              /* of memory */
-    bool samples[DP_KIND_TABLES]; /* by kind: it was on at the start */
+    bool samples[DP_KIND_TABLES]; /* by kind: it is on now */
+    bool is_off;                  /* deltaprof off turned all of them off */
     char program[64];
     struct dp_stamp stamp;   /* of its files; process 0: it has written none */
     bool was_killed;         /* of one that has ended */
@@ -74,6 +75,8 @@ int dp_recover_refresh(struct dp_recover *, char *why);
  */
 int dp_recover_write(struct dp_recover *, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
                      struct deltaprof_outside_profile *profile);
+/* Writes the waits under way in a living process as text, as its page `waits`. 0, fn's error, -EPIPE or another one. */
+int dp_recover_waits(struct dp_recover *, deltaprof_write_fn fn, void *ctx);
 void dp_recover_close(struct dp_recover *); /* takes NULL */
 
 /*

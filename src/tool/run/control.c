@@ -203,13 +203,32 @@ static bool lock_file(int fd)
     return true;
 }
 
+/*
+ * What the process is to carry out: the new command, behind the keys of an `on` that it has not heard yet. -1: they are
+ * too long together.
+ */
+static int add_unheard(const struct dp_control_slot *slot, const struct target *target, const char *command,
+                       char text[DP_CONTROL_TEXT])
+{
+    const char *keys = slot->command + 3;
+    bool is_unheard = slot->pid == (uint32_t)target->inner && slot->start == target->start &&
+                      slot->answered != slot->seq && slot->check == dp_control_check(slot) &&
+                      memchr(slot->command, '\0', sizeof slot->command) && !strncmp(slot->command, "on ", 3);
+    bool adds = is_unheard && *keys && strncmp(command, "off", 3);
+    const char *more = strchr(command, ' ') + 1;
+    int n = snprintf(text, DP_CONTROL_TEXT, "%s%s%s%s", adds ? "on " : command, adds ? keys : "",
+                     adds && *more ? "," : "", adds ? more : "");
+    return n < (int)DP_CONTROL_TEXT ? 0 : -1;
+}
+
 /* Under the lock: writes the command, then changes the word. Returns the slot, or -1 with errno. */
 static long write_command(int fd, const struct target *target, const char *command, struct dp_control_slot *slot)
 {
     uint32_t word;
+    char text[DP_CONTROL_TEXT];
     long i = find_slot(fd, target, slot);
-    if (i < 0) {
-        errno = EBUSY;
+    if (i < 0 || add_unheard(slot, target, command, text)) {
+        errno = i < 0 ? EBUSY : E2BIG;
         return -1;
     }
     slot->pid = (uint32_t)target->inner;
@@ -218,7 +237,7 @@ static long write_command(int fd, const struct target *target, const char *comma
     if (slot->answered == slot->seq)
         slot->answered = 0;
     memset(slot->command, 0, sizeof slot->command);
-    memcpy(slot->command, command, strlen(command));
+    memcpy(slot->command, text, strlen(text));
     slot->check = dp_control_check(slot);
     off_t at = (off_t)dp_control_word_at(target->inner);
     if (pwrite(fd, slot, sizeof *slot, slot_at((size_t)i)) != sizeof *slot ||
@@ -254,6 +273,7 @@ enum dp_run_control dp_run_control_send(pid_t pid, const char *command, int64_t 
     if (i < 0)
         snprintf(why, n_why, "%s: %s", target.path,
                  errno == EBUSY         ? "too many commands wait in it"
+                 : errno == E2BIG       ? "the process has not heard an earlier command, and both have too many keys"
                  : errno == EWOULDBLOCK ? "another process keeps it locked"
                                         : strerror(errno));
     flock(fd, LOCK_UN);

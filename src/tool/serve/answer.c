@@ -19,6 +19,7 @@
 #include "tool/serve/family.h"
 #include "tool/serve/join.h"
 #include "tool/serve/pages.h"
+#include "tool/serve/waits.h"
 #include "view/page.h"
 
 #include <errno.h>
@@ -29,6 +30,9 @@
 
 #define TEXT "text/plain; charset=utf-8"
 #define HTML "text/html; charset=utf-8"
+
+#define NO_DIRECTORY "the directory of the tables cannot be read; the log of deltaprof serve says why"
+#define NO_PROCESS   "pid: no profiled process that runs has it; the index lists them"
 
 struct dp_serve_family dp_serve_family = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -69,19 +73,6 @@ static int read_directory(struct dp_serve_family *f)
     return n < 0 ? n : 0;
 }
 
-/* A profile without rows would say that nothing happened, where nobody looked. */
-static void refuse_off(struct deltaprof_http_reply *r)
-{
-    const struct dp_kind *kind = &dp_kind_table[r->request.kind];
-    if (r->request.pid)
-        snprintf(r->line, sizeof r->line, "%s is off in this process: start it with %s, or deltaprof set %d %s",
-                 kind->name, kind->keys, r->request.pid, kind->keys);
-    else
-        snprintf(r->line, sizeof r->line, "%s is off in all processes: start them with %s, or deltaprof set PID %s",
-                 kind->name, kind->keys, kind->keys);
-    refuse(r, 404, r->line);
-}
-
 /* Whether the request can be answered from outside. */
 static void check(struct deltaprof_http_reply *r)
 {
@@ -92,11 +83,11 @@ static void check(struct deltaprof_http_reply *r)
         refuse(r, 400,
                "types, symbolize, max_samples, age, lock and debug are settings of a process: ask one with `listen`");
     else if (q->pid && !dp_serve_workers_find(&dp_serve_family.workers, q->pid))
-        refuse(r, 404, "pid: no profiled process that runs has it; the index lists them");
+        refuse(r, 404, NO_PROCESS);
     else if (!dp_serve_family.workers.at.n && !dp_serve_family.workers.n_ended)
         refuse(r, 503, "no profiled process has begun yet");
     else if (dp_serve_workers_lack(&dp_serve_family.workers, q->kind, q->pid))
-        refuse_off(r);
+        dp_http_request_refuse_off(&r->request, q->pid, r->line, sizeof r->line);
     else if (q->seconds && !dp_serve_family.workers.at.n)
         refuse(r, 503, "no profiled process runs now");
 }
@@ -232,7 +223,7 @@ static void begin_profile(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
     if (read_directory(f) < 0) {
-        refuse(r, 503, "the directory of the tables cannot be read; the log of deltaprof serve says why");
+        refuse(r, 503, NO_DIRECTORY);
         return;
     }
     check(r);
@@ -244,6 +235,28 @@ static void begin_profile(struct deltaprof_http_reply *r)
         begin_window(r);
     else
         begin_total(r);
+}
+
+/* Of one process, its own page; of all, the pages joined. */
+static void begin_waits(struct deltaprof_http_reply *r)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    const struct dp_http_request *q = &r->request;
+    if (read_directory(f) < 0) {
+        refuse(r, 503, NO_DIRECTORY);
+        return;
+    }
+    const struct dp_serve_worker *w = q->pid ? dp_serve_workers_find(&f->workers, q->pid) : NULL;
+    if (q->pid && !w) {
+        refuse(r, 404, NO_PROCESS);
+        return;
+    }
+    if (w)
+        dp_serve_workers_refresh(&f->workers);
+    int err = w ? dp_recover_waits(w->reader, dp_recover_append, &r->text)
+                : dp_serve_waits_write(f, dp_recover_append, &r->text);
+    if (err)
+        refuse(r, 503, "the waits could not be read");
 }
 
 /* ---- all pages ---- */
@@ -271,10 +284,12 @@ static const char *begin_page(struct deltaprof_http_reply *r)
         err = dp_recover_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
         err = err ? err : dp_recover_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);
         break;
+    case DP_HTTP_PAGE_WAITS:
+        begin_waits(r);
+        return TEXT;
     case DP_HTTP_PAGE_SYMBOL:
     case DP_HTTP_PAGE_CMDLINE:
-    case DP_HTTP_PAGE_WAITS:
-        refuse(r, 404, "this page is of one process: deltaprof waits PID, /proc/PID/cmdline, or its own `listen`");
+        refuse(r, 404, "this page is of one process: /proc/PID/cmdline, or its own `listen`");
         return TEXT;
     case DP_HTTP_PAGE_ERROR:
         return TEXT;

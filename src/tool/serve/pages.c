@@ -69,7 +69,8 @@ int dp_serve_pages_index(struct dp_serve_family *f, dp_pprof_write_fn fn, void *
         if (dp_serve_workers_tell(kind))
             print_endpoint(f, &out, endpoint, kind);
     dp_openmetrics_print(
-        &out, "<li><a href=\"view\">view</a>: the page, live\n<li><a href=\"metrics\">metrics</a>: OpenMetrics\n</ul>\n"
+        &out, "<li><a href=\"view\">view</a>: the page, live\n<li><a href=\"metrics\">metrics</a>: OpenMetrics\n"
+              "<li><a href=\"waits\">waits</a>: who waits now, for what, held by whom\n</ul>\n"
               "<p>Rows have the label pid. <code>?pid=N</code>: one process.</p>\n</html>\n");
     return out.err;
 }

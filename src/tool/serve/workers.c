@@ -103,6 +103,12 @@ const struct dp_serve_worker *dp_serve_workers_find(const struct dp_serve_worker
     return NULL;
 }
 
+static void note_kinds(struct dp_serve_workers *all, const struct dp_recover_table *table)
+{
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        all->was_on[kind] |= table->samples[kind];
+}
+
 static void open_worker(struct dp_serve_workers *all, const struct dp_recover_table *table)
 {
     char why[DP_RECOVER_WHY];
@@ -118,8 +124,7 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
     if (w->reader && dp_vec_room(&all->at, 1)) {
         if (!all->first_ns || table->begin_wall_ns < all->first_ns)
             all->first_ns = table->begin_wall_ns;
-        for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-            all->was_on[kind] |= table->samples[kind];
+        note_kinds(all, table);
         all->at.at[all->at.n++] = w;
         return;
     }
@@ -191,6 +196,7 @@ static bool see_table(struct dp_serve_workers *all, const struct dp_recover_tabl
         open_worker(all, table);
     } else {
         w->table = *table;
+        note_kinds(all, table);
         w->lives = table->state == DP_RECOVER_LIVES;
         w->is_listed = true;
     }

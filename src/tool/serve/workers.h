@@ -48,7 +48,7 @@ struct dp_serve_workers {
     int64_t interval_ns; /* between files; 0: only the last ones are written */
     int files_error;     /* of the last files that were not written; it was said */
     uint64_t n_ended, n_failed;
-    bool was_on[DP_KIND_TABLES];                  /* in any process, at its start */
+    bool was_on[DP_KIND_TABLES];                  /* in any process, when it was looked at */
     struct dp_serve_delta *ended[DP_KIND_TABLES]; /* all that ended processes did; NULL: nothing */
 };
 

@@ -72,7 +72,7 @@ class Victim:
 
 def command(*words, status=0):
     done = subprocess.run([CLI, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    assert status in (None, done.returncode), (words, done.returncode, done.stdout, done.stderr)
     assert 'Sanitizer' not in done.stderr, done.stderr
     assert len((done.stdout + done.stderr).splitlines()) == 1, done
     return done.stdout + done.stderr
@@ -191,6 +191,26 @@ def that_on_and_off_change_a_process_with_threads():
     assert {'#exit', '#ended'} & set(profiles(v)[-1].comments)
 
 
+def that_ps_and_profiles_tell_since_when_it_is_off():
+    with Victim(conf='tables=' + RUNTIME + '/t,out=none') as v:
+        def listed():
+            line = next((x for x in subprocess.run([CLI, 'ps', RUNTIME + '/t'], capture_output=True, text=True).stdout.splitlines()
+                         if x.split()[0] == str(v.pid)), '')
+            return line.split()
+        on_now = lambda: v.say('churn') >= 0 and v.has_agent()
+        command('on', v.pid, '-o', 'heap_rate=1', '--wait', '50ms', status=None)
+        wait_until(on_now)
+        wait_until(lambda: v.say('churn') >= 0 and 'heap' in ' '.join(listed()))
+        assert 'mutex' in ' '.join(listed()), listed()
+        command('set', v.pid, 'mutex_rate=0')
+        assert 'mutex' not in ' '.join(listed()) and 'heap' in ' '.join(listed()), listed()
+        off(v.pid)
+        assert 'off' in listed() and 'heap' not in ' '.join(listed()), listed()
+        command('on', v.pid, '--wait', '50ms', status=None)
+        wait_until(on_now)
+        assert 'heap' in ' '.join(listed()), listed()
+
+
 def that_commands_of_several_shells_take_turns():
     with Victim(2, conf='heap_rate=1') as v:
         on(v.pid)
@@ -254,6 +274,12 @@ def that_a_process_which_does_not_allocate_hears_later():
         command('off', v.pid, '--wait', '50ms', status=3)  # takes the place of on
         v.say('warm')
         assert not v.has_agent()
+        other = new_directory()
+        command('on', v.pid, '-o', f'out={other}', '--wait', '50ms', status=3)
+        command('on', v.pid, '--wait', '50ms', status=3)  # goes with the first one
+        command('set', v.pid, 'interval=20ms', '--wait', '50ms', status=3)
+        wait_until(hears)
+        wait_until(lambda: v.say('churn') >= 0 and reader.files(other))
     assert v.status == 5 and v.errors == ''
 
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import reader
-from harness import BUILD, environment, main, new_directory, skip, victim, wait_until
+from harness import BUILD, environment, main, new_directory, reachable_by, skip, victim, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 EXACT = 'heap_rate=1,cpu_rate=0,mutex_rate=0,block_rate=0,out=none,log=none'
@@ -183,8 +183,8 @@ def that_windows_and_bad_requests_are_answered():
                                 ('block', 'block', 'block_rate'), (f'delta_chain?pid={process.pid}', 'chain', 'mutex_rate')):
             text = s.get(page, 404).decode()
             assert text.startswith(f'{kind} is off') and f'{key}=' in text, text
-        for page, status in (('delta_heap?pid=x', 400), ('heap?pid=1', 404), ('heap?types=inuse', 400), ('waits', 404),
-                             ('nothing', 404), ('delta_heap?cursor=%20', 400)):
+        for page, status in (('delta_heap?pid=x', 400), ('heap?pid=1', 404), ('heap?types=inuse', 400), ('waits?pid=1', 404),
+                             ('waits?pid=x', 400), ('nothing', 404), ('delta_heap?cursor=%20', 400)):
             assert s.get(page, status).count(b'\n') == 1, page
         assert b'loopback' not in s.get('', 403, {'Host': 'evil.example'})
         index = s.get('').decode()
@@ -210,6 +210,34 @@ def that_kinds_are_answered_that_a_process_has():
         other.wait()
         wait_until(lambda: s.ended() == 1)
         s.profile('block')
+
+
+def that_waits_of_all_processes_are_told():
+    """With their processes, stacks and holders, from processes that write nothing themselves, as their first waits are."""
+    conf = EXACT.replace('mutex_rate=0,block_rate=0', 'mutex_rate=1,block_rate=1ns')
+    with Serving() as s:
+        s.start(5, 'wait')  # its locks are off
+        processes = []
+        for how in ('deadlock', 'once'):
+            p = subprocess.Popen([victim('waiting'), how], env=environment(f'{conf},tables={s.tables}'), stdin=subprocess.PIPE,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            s.stack.callback(p.stdin.close)
+            s.stack.callback(p.kill)
+            processes.append(p)
+        stuck, once = processes
+
+        def ready():
+            text = s.get('waits').decode()
+            return text if text.count(': a deadlock') == 2 and f'of process {once.pid} ' in text else None
+        wait_until(ready)
+        text = s.get('waits').decode()
+        assert re.match(r'\d+ threads wait, of 2 processes\n', text), text
+        assert re.search(rf'^deadlock: in process {stuck.pid} \(victim_waiting\), thread \d+ waits for thread \d+', text, re.M), text
+        paragraph = next(p for p in text.split('\n\n') if f'of process {stuck.pid} ' in p and 'deadlock' in p)
+        assert 'first_then_second' in paragraph or 'second_then_first' in paragraph, text
+        assert re.search(rf'^thread \d+ of process {once.pid} \(victim_waiting\) waits [\d.]+ s for mutex 0x[0-9a-f]+, held by thread {once.pid}', text, re.M), text
+        alone = s.get(f'waits?pid={once.pid}').decode()
+        assert re.match(r'\d+ threads? waits?\n', alone) and 'process' not in alone and f'held by thread {once.pid}' in alone, alone
 
 
 def that_files_of_all_processes_are_written():
@@ -393,6 +421,40 @@ def that_run_serves_a_family_until_it_has_ended():
         run.stderr.close()
     bad = subprocess.run([DELTAPROF, 'run', '--serve', 'here', '--', '/bin/true'], capture_output=True, text=True)
     assert bad.returncode == 2 and '--serve here' in bad.stderr and 'HOST:PORT' in bad.stderr and bad.stderr.count('\n') == 1, bad
+
+
+def that_run_passes_the_servers_options_on():
+    out = os.path.join(new_directory(), 'files')
+    run = subprocess.run([DELTAPROF, 'run', '--serve', '127.0.0.1:20000-29999', '--serve-out', out, '-o', EXACT, '--', victim('works'), '70', 'end'],
+                         capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run
+    tables = re.search(r'profiles of (\S+)', run.stderr)[1]
+    wait_until(lambda: not os.path.exists(tables))
+    assert sum(n for path in reader.files(out, 'heap') for n in made(reader.load(path)).values()) == 70, os.listdir(out)
+    for words, what in ((['--serve-out', 'x'], '--serve ADDRESS'),
+                        (['--serve', '127.0.0.1:20000-29999', '--serve-out', '/nowhere/at/all'], '/nowhere/at/all'),
+                        (['--serve', '127.0.0.1:20000-29999', '--serve-out', out, '--serve-to', 'here'], '--to here')):
+        bad = subprocess.run([DELTAPROF, 'run', *words, '--', '/bin/true'], capture_output=True, text=True)
+        assert bad.returncode in (2, 126) and what in bad.stderr and bad.stderr.count('\n') == 1, bad
+
+
+def that_root_sees_the_processes_of_other_users():
+    """Also one that changed its user: its tables are in the other user's directory."""
+    if os.geteuid() or not reachable_by('65534'):
+        skip('root and a readable build are needed')
+    p = subprocess.Popen(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', victim('works'), '20', 'wait'],
+                         env=environment(EXACT), stdout=subprocess.PIPE)
+    try:
+        assert p.stdout.readline() == b'done\n'
+        listed = subprocess.run([DELTAPROF, 'ps'], capture_output=True, text=True, timeout=60)
+        assert re.search(rf'^ *{p.pid} .*victim_works', listed.stdout, re.M), listed
+        top = subprocess.run([DELTAPROF, 'top', '--type', 'alloc_objects', str(p.pid)], capture_output=True, text=True, timeout=60)
+        assert re.search(r'^ *20 .* works$', top.stdout, re.M), top
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+        subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', DELTAPROF, 'recover'], capture_output=True, cwd='/')
 
 
 def that_a_family_whose_server_was_killed_is_recovered():
