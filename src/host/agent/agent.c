@@ -74,7 +74,7 @@ static struct {
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others, is_late;
     bool (*_Atomic commands)(void); /* carries out commands; NULL: none can come */
-    _Atomic uint32_t n_holds;       /* while not 0, none is created */
+    _Atomic uint32_t n_blocks;      /* while not 0, none is created */
     _Atomic bool shares;            /* shares the host's descriptor table */
     _Atomic int32_t tid, maker;     /* thread ids: of the agent, and of its creator */
     _Atomic int32_t ended;          /* of the last agent that ended itself */
@@ -340,7 +340,7 @@ int dp_agent_start(void)
         return 0;
     int err = 0;
     uint32_t none = NONE;
-    bool makes = !dp_agent_is_held() && dp_cas_relaxed(&agent.state, &none, STARTING);
+    bool makes = !dp_agent_is_blocked() && dp_cas_relaxed(&agent.state, &none, STARTING);
     if (makes && dp_process_is_filtered()) {
         dp_store_relaxed(&agent.forbidden, true);
         dp_store_relaxed(&agent.state, NONE);
@@ -436,25 +436,25 @@ bool dp_agent_quiesce(int64_t deadline_ns)
     return gone;
 }
 
-/* The lock orders this with a start: either that sees the hold, or the caller sees the agent, and can end it. */
-void dp_agent_hold(int64_t deadline_ns)
+/* The lock orders this with a start: either that sees the block, or the caller sees the agent, and can end it. */
+void dp_agent_block_starts(int64_t deadline_ns)
 {
-    dp_add_relaxed(&agent.n_holds, 1);
+    dp_add_relaxed(&agent.n_blocks, 1);
     if (dp_lock_lock_until(&agent.life, deadline_ns))
         dp_lock_unlock(&agent.life);
 }
 
-bool dp_agent_release(void)
+bool dp_agent_unblock_starts(void)
 {
-    uint32_t n = dp_load_relaxed(&agent.n_holds); /* 0: the profiler was turned on after the hold */
-    while (n && !dp_cas_relaxed(&agent.n_holds, &n, n - 1))
+    uint32_t n = dp_load_relaxed(&agent.n_blocks); /* 0: the profiler was turned on after the block */
+    while (n && !dp_cas_relaxed(&agent.n_blocks, &n, n - 1))
         ;
     return n <= 1;
 }
 
-bool dp_agent_is_held(void)
+bool dp_agent_is_blocked(void)
 {
-    return dp_load_relaxed(&agent.n_holds) != 0;
+    return dp_load_relaxed(&agent.n_blocks) != 0;
 }
 
 void dp_agent_end_late(void)
@@ -488,7 +488,7 @@ DP_IN_CHILD void dp_agent_fork_child(void)
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
     dp_store_relaxed(&agent.ended, 0);
-    dp_store_relaxed(&agent.n_holds, 0);
+    dp_store_relaxed(&agent.n_blocks, 0);
     dp_agent_peaks_fork_child();
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);

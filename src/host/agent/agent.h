@@ -61,12 +61,12 @@ bool dp_agent_is_self(void);
 bool dp_agent_quiesce(int64_t deadline_ns);
 
 /*
- * From hold to release no agent is created; both may nest, in several threads. hold waits for one that is being created
- * now, until deadline_ns. release returns whether no other thread holds it.
+ * Between the two no agent is created; they may nest, in several threads. block_starts waits for one that is being
+ * created now, until deadline_ns. unblock_starts returns whether no other thread blocks.
  */
-void dp_agent_hold(int64_t deadline_ns);
-bool dp_agent_release(void);
-bool dp_agent_is_held(void);
+void dp_agent_block_starts(int64_t deadline_ns);
+bool dp_agent_unblock_starts(void);
+bool dp_agent_is_blocked(void);
 /* A thread that quiesce found late ends as soon as it can, and may be created again then. */
 void dp_agent_end_late(void);
 

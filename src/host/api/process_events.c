@@ -162,7 +162,7 @@ static void stop_threads(bool by_any)
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_agent_exit_deadline();
     int32_t self = (int32_t)syscall(SYS_gettid);
-    dp_agent_hold(deadline_ns);
+    dp_agent_block_starts(deadline_ns);
     if (by_any || self == dp_process_pid() || self == dp_agent_maker()) {
         bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
         if (agent && !dp_agent_quiesce(deadline_ns)) {
@@ -189,7 +189,7 @@ void deltaprof_before_restrict(void)
 
 void deltaprof_resume(void)
 {
-    if (dp_core_is_disabled() || dp_agent_is_self() || !dp_agent_release())
+    if (dp_core_is_disabled() || dp_agent_is_self() || !dp_agent_unblock_starts())
         return;
     if (dp_load_relaxed(&dp_core.paused) && dp_swap_acq_rel(&dp_core.paused, false))
         make_threads();

@@ -259,7 +259,7 @@ bool dp_http_listen_start(void)
 {
     if (!is_missing() || !dp_lock_try(&endpoint.life))
         return false;
-    bool makes = is_missing() && !dp_agent_is_held();
+    bool makes = is_missing() && !dp_agent_is_blocked();
     if (makes) {
         dp_store_relaxed(&endpoint.running, true);
         dp_store_relaxed(&endpoint.ended, 0);
@@ -307,7 +307,7 @@ void dp_http_listen_init(const struct dp_config *conf)
 /* A thread that is late ends by itself as soon as it can, and is joined by the next call. */
 bool dp_http_listen_stop(int64_t deadline_ns)
 {
-    if (!dp_lock_lock_until(&endpoint.life, deadline_ns)) /* [HOLD] a start that goes on is seen below */
+    if (!dp_lock_lock_until(&endpoint.life, deadline_ns)) /* [BLOCK] a start that goes on is seen below */
         return false;
     bool ended = false;
     if (dp_load_relaxed(&endpoint.running)) {
