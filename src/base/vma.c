@@ -134,11 +134,12 @@ static uintptr_t bss_end(const char *root, const struct dp_vma *below, const str
     return end;
 }
 
-/* Whether a thread's stack may begin with vma: a guard lies below. */
+/* Whether a thread's stack may begin with vma: a guard lies below. What an arena has in reserve may look like one; the
+ * next arena then begins at a multiple of its size. */
 static bool is_guarded(const struct dp_vma *below, const struct dp_vma *vma)
 {
-    return vma->is_writable && !vma->is_shared && below && below->end == vma->start && !below->is_accessible &&
-           below->is_anonymous && below->end - below->start == guard_bytes();
+    return vma->start % ARENA_BYTES && vma->is_writable && !vma->is_shared && below && below->end == vma->start &&
+           !below->is_accessible && below->is_anonymous && below->end - below->start == guard_bytes();
 }
 
 bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, struct dp_vma *vma, struct dp_vma *rest)

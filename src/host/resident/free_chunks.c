@@ -32,7 +32,8 @@ enum {
     LINK_SHIFT = 12,
     FIRST_LEAST = 8, /* chunks that must follow each other, for a heap to begin there */
 };
-#define WINDOW ((size_t)256 << 10)
+#define WINDOW      ((size_t)256 << 10)
+#define ARENA_BYTES ((uintptr_t)64 << 20) /* the most of one heap of an arena, and what it is aligned to */
 
 struct walk {
     struct dp_resident_block_reader *pages;
@@ -225,6 +226,61 @@ static void follow_chain(struct walk *w)
     take_pages(w);
 }
 
+static void add_heap(struct walk *w, struct dp_resident_free_heaps *heaps, uintptr_t start, uintptr_t end)
+{
+    size_t n_pages = (end - start) / dp_page_bytes();
+    struct dp_resident_free_heap *heap = &heaps->at[heaps->n++];
+    *heap = (struct dp_resident_free_heap){start, end, dp_mem_map(n_pages * sizeof *heap->pages)};
+    w->heap = heap;
+    w->n_window = 0;
+    follow_chain(w);
+}
+
+/* Whether a heap of an arena begins at an address; *is_first: it is the arena's first one. */
+static bool is_heap_of_arena(struct walk *w, uintptr_t at, bool *is_first)
+{
+    enum { ARENA_LEAST = 32, ARENA_MOST = 128 }; /* where the arena's state may lie in its first heap */
+    struct {
+        uintptr_t arena, previous;
+        size_t n_bytes, n_writable;
+    } header;
+    if (pread(w->pages->mem, &header, sizeof header, (off_t)at) != sizeof header)
+        return false;
+    uintptr_t place = header.arena % ARENA_BYTES;
+    *is_first = !header.previous;
+    return place >= ARENA_LEAST && place < ARENA_MOST && header.previous % ARENA_BYTES == 0 && header.n_bytes &&
+           header.n_bytes % dp_page_bytes() == 0 && header.n_bytes <= header.n_writable &&
+           header.n_writable <= ARENA_BYTES;
+}
+
+/* Where memory of one kind ends that begins with a mapping. A fork leaves a heap in several mappings side by side. */
+static uintptr_t end_of(const struct dp_vma *vmas, size_t n_vmas, size_t first, uintptr_t limit)
+{
+    uintptr_t end = vmas[first].end;
+    for (size_t i = first + 1; i < n_vmas && end < limit && vmas[i].start == end; i++) {
+        bool goes_on = vmas[first].kind == DP_VMA_BRK ? vmas[i].kind == DP_VMA_BRK
+                                                      : vmas[i].kind == DP_VMA_MAPPED && vmas[i].is_writable;
+        if (!goes_on)
+            break;
+        end = vmas[i].end;
+    }
+    return end < limit ? end : limit;
+}
+
+/* The heaps of arenas in a mapping. The kernel joins those that are used up to their end with the next one. */
+static void add_arenas(struct walk *w, struct dp_resident_free_heaps *heaps, const struct dp_vma *vmas, size_t n_vmas,
+                       size_t i)
+{
+    for (uintptr_t at = vmas[i].start; at < vmas[i].end && heaps->n < DP_FREE_HEAPS_MOST; at += ARENA_BYTES) {
+        bool is_first;
+        if (at % ARENA_BYTES || !is_heap_of_arena(w, at, &is_first))
+            return;
+        w->is_arena = true;
+        heaps->sums.n_arenas += is_first;
+        add_heap(w, heaps, at, end_of(vmas, n_vmas, i, at + ARENA_BYTES));
+    }
+}
+
 void dp_resident_free_find(struct dp_resident_free_heaps *heaps, struct dp_resident_block_reader *pages,
                            const struct dp_vma *vmas, size_t n_vmas)
 {
@@ -232,16 +288,12 @@ void dp_resident_free_find(struct dp_resident_free_heaps *heaps, struct dp_resid
     heaps->n = 0;
     heaps->sums = (struct dp_resident_free){0};
     for (size_t i = 0; i < n_vmas && w.window && heaps->n < DP_FREE_HEAPS_MOST; i++) {
-        if (vmas[i].kind != DP_VMA_BRK && vmas[i].kind != DP_VMA_ARENA)
-            continue;
-        struct dp_resident_free_heap *heap = &heaps->at[heaps->n++];
-        size_t n_pages = (vmas[i].end - vmas[i].start) / dp_page_bytes();
-        *heap = (struct dp_resident_free_heap){vmas[i].start, vmas[i].end, dp_mem_map(n_pages * sizeof *heap->pages)};
-        w.heap = heap;
-        w.is_arena = vmas[i].kind == DP_VMA_ARENA;
-        w.n_window = 0;
-        heaps->sums.n_arenas += w.is_arena;
-        follow_chain(&w);
+        bool goes_on = i && vmas[i - 1].kind == DP_VMA_BRK && vmas[i - 1].end == vmas[i].start;
+        w.is_arena = false;
+        if (vmas[i].kind == DP_VMA_BRK && !goes_on)
+            add_heap(&w, heaps, vmas[i].start, end_of(vmas, n_vmas, i, UINTPTR_MAX));
+        else if (vmas[i].kind == DP_VMA_ARENA || (vmas[i].kind == DP_VMA_MAPPED && vmas[i].is_writable))
+            add_arenas(&w, heaps, vmas, n_vmas, i);
     }
     dp_mem_unmap(w.window, WINDOW);
 }
