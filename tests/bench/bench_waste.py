@@ -13,7 +13,7 @@ import struct
 import subprocess
 import urllib.request
 
-from servers import DELTAPROF, started
+from servers import DELTAPROF, started, wait_for
 
 PAGE, ARENA = os.sysconf('SC_PAGESIZE'), 64 << 20
 PORTS = range(21000, 21100)
@@ -56,7 +56,7 @@ def memory_of_malloc(pid):
     """Of heaps, and of blocks with mappings of their own."""
     heaps = blocks = 0
     for start, end, permissions, name, n_bytes in smaps(pid):
-        if name == '[heap]' or (not name and start % ARENA == 0 and permissions == 'rw-p' and end - start <= ARENA and is_arena(pid, start)):
+        if name == '[heap]' or (not name and start % ARENA == 0 and permissions == 'rw-p' and is_arena(pid, start)):
             heaps += n_bytes
         elif not name and permissions == 'rw-p':
             blocks += own_blocks(pid, start, end)
@@ -81,10 +81,11 @@ def port_of(pid):
             port = int(words[1].split(':')[1], 16)
             if words[3] == '0A' and f'socket:[{words[9]}]' in sockets and port in PORTS:
                 return port
-    raise AssertionError('no endpoint')
+    return None
 
 
 def show(name, pid, out):
+    wait_for(lambda: port_of(pid), 'the endpoint of ' + name)
     profile = os.path.join(out, 'asked.pb.gz')
     with urllib.request.urlopen(f'http://127.0.0.1:{port_of(pid)}/debug/pprof/heap?types=waste', timeout=60) as answer, open(profile, 'wb') as f:
         f.write(answer.read())
@@ -104,7 +105,7 @@ def show(name, pid, out):
 
 
 for name in os.environ.get('DP_BENCH_SERVERS', SERVERS).split():
-    with started(name, 'heap_rate=1,memory=1G,interval=1h,symbolize=none,log=none,listen=127.0.0.1:21000-21099') as (pid, out):
+    with started(name, 'heap_rate=1,memory=1G,interval=1h,symbolize=none,log=none,python=off,listen=127.0.0.1:21000-21099') as (pid, out):
         try:
             if pid:
                 show(name, pid, out)

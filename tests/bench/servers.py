@@ -258,7 +258,7 @@ def java(where, port):
 
 def fragmented(where, port):
     run(['c++', '-O2', '-pthread', '-o', where + '/fragmented', write(where + '/fragmented.cpp', FRAGMENTED)])
-    return [where + '/fragmented'], lambda server: time.sleep(5)
+    return [where + '/fragmented'], lambda server: feed(server, '')
 
 
 def feed(server, text):
