@@ -145,13 +145,13 @@ def that_samples_stand_for_all_blocks():
 
 
 def that_malloc_trim_gives_back_what_was_estimated():
-    for kind in 'comb', 'sparse', 'mixed', 'top', 'small', 'threads':
+    for kind in 'comb', 'sparse', 'mixed', 'top', 'small', 'threads', 'joined':
         with Victim(kind, 'heap_rate=64k') as v:
             malloc = v.ask()['malloc']
             trimmed = v.end()['trimmed']
             assert malloc['unknown_bytes'] * 20 < malloc['heap_bytes'], (kind, malloc)
             assert abs(malloc['trim_bytes'] - trimmed) <= 0.2 * trimmed + (256 << 10), (kind, malloc, trimmed)
-            assert (2 * malloc['arena_bytes'] > malloc['trim_bytes']) == (kind == 'threads'), (kind, malloc)
+            assert (2 * malloc['arena_bytes'] > malloc['trim_bytes']) == (kind in ('threads', 'joined')), (kind, malloc)
             if kind == 'threads' and (2, 30) <= GLIBC < (2, 42):  # each thread's cache has seven chunks of the size that it freed
                 assert 4 * 7 * 608 <= malloc['cached_bytes'] < 1 << 20, malloc
 

@@ -11,6 +11,7 @@
  *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
  *     threads    four threads that free most of what they made in their arenas
+ *     joined     one thread that does so in an arena of three heaps, whose mappings the kernel joins
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -155,6 +156,14 @@ static void *work(void *barrier)
     return NULL;
 }
 
+static void *work_much(void *barrier)
+{
+    free_most(150000, 1000, 40, 0);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
 static long long anonymous_bytes(void)
 {
     char line[256];
@@ -180,7 +189,7 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "";
     pthread_barrier_t barrier;
     pthread_t threads[THREADS];
-    int n_threads = !strcmp(kind, "threads") ? THREADS : 0;
+    int is_joined = !strcmp(kind, "joined"), n_threads = is_joined ? 1 : !strcmp(kind, "threads") ? THREADS : 0;
     setvbuf(stdout, NULL, _IOLBF, 1024);
     if (!strcmp(kind, "blocks"))
         make_blocks();
@@ -196,9 +205,9 @@ int main(int argc, char **argv)
         make_top();
     else if (!n_threads)
         return 2;
-    pthread_barrier_init(&barrier, NULL, THREADS + 1);
+    pthread_barrier_init(&barrier, NULL, (unsigned)n_threads + 1);
     for (int i = 0; i < n_threads; i++)
-        pthread_create(&threads[i], NULL, work, &barrier);
+        pthread_create(&threads[i], NULL, is_joined ? work_much : work, &barrier);
     if (n_threads)
         pthread_barrier_wait(&barrier);
     puts("ready 1");
