@@ -39,23 +39,34 @@ mkdir -p "$work/bin"
 for tool in ar ranlib; do
     printf '#!/bin/sh\nexec %s %s "$@"\n' "$zig" "$tool" >"$work/bin/$tool"
 done
+# The mark of what may run with a shadow stack: zig refuses the linker's option for it, -z shstk. glibc reads the mark from
+# any note that is aligned to 8.
+mark=
+if [ "$machine" = x86_64 ]; then
+    mark=$work/bin/shadow_stack.o
+    printf '%s\n' '.section .note.shadow_stack, "a", @note' '.balign 8' '.long 4, 16, 5 /* NT_GNU_PROPERTY_TYPE_0 */' '.asciz "GNU"' \
+        '.long 0xc0000002, 4, 2, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND: SHSTK */' | as -o "$mark" -
+fi
 # meson asks for the linker's name and for macros; zig does not know the version in a target when it only preprocesses.
-cat >"$work/bin/cc" <<END
+for libc in gnu musl; do
+    cat >"$work/bin/$libc-cc" <<END
 #!/bin/sh
-target=$machine-linux-gnu.$glibc
+target=$machine-linux-$libc
+mark= compiles=
+[ $libc = musl ] || target=\$target.$glibc
 for argument; do
     case \$argument in
     -Wl,--version) echo 'LLD 20.0.0 (compatible with GNU linkers)' && exit ;;
-    -E) target=$machine-linux-gnu ;;
+    -E) target=$machine-linux-$libc compiles=1 ;;
+    -c | -S) compiles=1 ;;
+    -o) mark=$mark ;;
     esac
 done
-exec $zig cc -target \$target "\$@"
+[ -z "\$compiles" ] || mark=
+exec $zig cc -target \$target "\$@" \$mark
 END
-cat >"$work/bin/musl-cc" <<END
-#!/bin/sh
-case " \$* " in *' -Wl,--version '*) echo 'LLD 20.0.0 (compatible with GNU linkers)' && exit ;; esac
-exec $zig cc -target $machine-linux-musl "\$@"
-END
+done
+mv "$work/bin/gnu-cc" "$work/bin/cc"
 chmod 755 "$work/bin"/*
 export CC="$work/bin/cc" AR="$work/bin/ar" RANLIB="$work/bin/ranlib"
 
