@@ -135,7 +135,7 @@ def configure():
     os.chmod(pkg_config, 0o755)
     with open(cross, 'w') as f:
         f.write(f"""[binaries]
-c = ['aarch64-linux-gnu-gcc', '--sysroot={ROOT}', '-mbranch-protection=standard']
+c = ['aarch64-linux-gnu-gcc', '--sysroot={ROOT}']
 ar = 'aarch64-linux-gnu-gcc-ar'
 strip = 'aarch64-linux-gnu-strip'
 objcopy = 'aarch64-linux-gnu-objcopy'
@@ -157,6 +157,10 @@ def build(everything):
     files = [os.path.relpath(t['filename'][0], BUILD) for t in targets
              if t['name'] in SHORT_TARGETS and t['type'] not in ('static library', 'run')]
     run('ninja', '-C', BUILD, *([] if everything else files))
+    objects = [n for n in names_under(BUILD, lambda path: path.endswith('.o')) if n.startswith(('src/', 'runtime_hooks/'))]
+    marked = run('readelf', '-nW', *objects, cwd=BUILD).count('AArch64 feature: BTI, PAC')
+    if not objects or marked != len(objects):
+        sys.exit(f'{marked} of {len(objects)} objects have branch protection')
 
 
 # ---- the guest ----

@@ -73,17 +73,34 @@ class Objects(unittest.TestCase):
             self.assertLessEqual(needed, {'libc', 'libm', 'libpthread', 'libdl', 'librt', 'ld-linux-x86-64', 'ld-linux-aarch64',
                                           'libdeltaprof'}, path)
 
+    def test_objects_are_hardened(self):
+        for path in self.objects:
+            self.assertIn('BIND_NOW', run('readelf', '-dW', path).stdout, path)
+            headers = run('readelf', '-lW', path).stdout
+            self.assertIn('GNU_RELRO', headers, path)
+            self.assertRegex(headers, r'GNU_STACK.* RW ', path)
+            if MACHINE == 'x86_64':
+                self.assertRegex(run('readelf', '-nW', path).stdout, r'x86 feature:.*\bSHSTK\b', path)
+                self.assertRegex(headers, r'NOTE .* R +0x8\n', path)  # where glibc reads it
+
     def test_tables_can_be_told_from_those_of_another_build(self):
         libraries = [path for path in self.objects if os.path.basename(path).startswith('libdeltaprof.so')]
         ids = {re.search(r'Build ID: (\w+)', run('readelf', '-nW', path).stdout).group(1) for path in libraries}
         self.assertEqual(len(ids), 2)  # for glibc and for musl
 
 
+def made_wheel():
+    for old in glob.glob(BUNDLE + '/*.whl'):
+        os.remove(old)
+    run(sys.executable, TOP + '/examples/deploy/wheel.py', BUNDLE)
+    wheel, = glob.glob(BUNDLE + '/*.whl')
+    return wheel
+
+
 class Wheel(unittest.TestCase):
     def test_pip_installs_the_command_and_the_module(self):
         with tempfile.TemporaryDirectory() as directory:
-            run(sys.executable, TOP + '/examples/deploy/wheel.py', BUNDLE)
-            wheel, = glob.glob(BUNDLE + '/*.whl')
+            wheel = made_wheel()
             run(sys.executable, '-m', 'venv', directory + '/venv')
             bin = directory + '/venv/bin/'
             run(bin + 'pip', 'install', '--no-index', wheel)
@@ -94,6 +111,17 @@ class Wheel(unittest.TestCase):
             profiles = [load(path) for path in files(directory + '/out')]
             self.assertGreaterEqual(sum(sample.values['alloc_space'] for profile in profiles for sample in profile.samples
                                         if ('part', 'x') in sample.labels), 1000 * 1000)
+
+
+def compile_with(compiler, source, program):
+    subprocess.run([*compiler, *EXECUTED, '-o', program, source, '-lpthread'], check=True,
+                   env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
+
+
+def whole(profiles, kind):
+    """The share of a kind's values in stacks that go up to where libc starts a thread or main."""
+    samples = [(sample.values[kind], {frame.function for frame in sample.frames}) for profile in profiles for sample in profile.samples]
+    return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
 
 
 class InRoot:
@@ -116,8 +144,7 @@ class InRoot:
             os.makedirs(os.path.join(cls.root, name), exist_ok=True)
         run('tar', '-C', cls.root + '/opt', '-xJf', archive())
         for program, compiler in cls.compilers.items():
-            subprocess.run([*compiler, *EXECUTED, '-o', cls.root + program, HERE + '/victim.c', '-lpthread'], check=True,
-                           env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
+            compile_with(compiler, HERE + '/victim.c', cls.root + program)
 
     @classmethod
     def tearDownClass(cls):
@@ -180,6 +207,17 @@ class InRoot:
                             if kind == 'mutex' or ('lock', 'mutex') in sample.labels) for kind in ('block', 'mutex'))
         self.assertGreater(mutex, 0)
         self.assertEqual(mutex, block)
+
+    @unittest.skipUnless(MACHINE == 'x86_64', 'the code below is for x86-64; on aarch64 stacks end in musl')
+    def test_stacks_are_whole_also_through_libc(self):
+        program, compiler = next(iter(self.compilers.items()))
+        compile_with(compiler, HERE + '/victim_libc.c', f'{self.root}{program}_libc')
+        self.run_victim('heap_rate=1,cpu_rate=1ms,out=/tmp/libc', program + '_libc')
+        heap = self.profiles('/tmp/libc', 'heap')
+        among = {'duplicate': 1000, 'without_unwind_data': 1000}
+        self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', set(among)), among)
+        self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
+        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
 
     def test_lines(self):
         self.run_victim('heap_rate=1,symbolize=lines,out=/tmp/lines')
@@ -278,12 +316,6 @@ class Image(Slim):
         self.assertEqual(self.out(*self.command('--version')).split('\n')[0], f'deltaprof {self.version}')
 
 
-def whole(profiles, kind):
-    """The share of a kind's values in stacks that go up to where libc starts a thread or main."""
-    samples = [(sample.values[kind], {frame.function for frame in sample.frames}) for profile in profiles for sample in profile.samples]
-    return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
-
-
 class Musl(InRoot, unittest.TestCase):
     """A root with musl and nothing else."""
     compilers = {'/victim': ['musl-gcc', '-Wl,--eh-frame-hdr']}
@@ -301,6 +333,18 @@ class Musl(InRoot, unittest.TestCase):
         wanted, there = ({s[-1].split('@')[0] for s in symbols if (s[-2] == 'U') == undefined} for undefined in (True, False))
         self.assertEqual(wanted - there, set())
 
+    def test_pip_takes_the_wheel_for_musl(self):
+        """The command of musl's half runs in the root; no object of that half asks for glibc."""
+        wheel, target = made_wheel(), self.root + '/wheel'
+        run(BUNDLE + '/python/bin/pip', 'install', '--no-index', '--only-binary', ':all:', '--platform', 'musllinux_1_2_' + MACHINE, '--target', target, wheel)
+        self.top, self.name = '/wheel/deltaprof_files/lib/musl', 'deltaprof'
+        self.run_victim('heap_rate=1,out=/tmp/wheel')
+        self.assertEqual(self.sums('/tmp/wheel'), EXACT)
+        objects = [path for path in glob.glob(self.root + self.top + '/**', recursive=True) if os.path.isfile(path)]
+        self.assertIn(f'{self.root}{self.top}/libdeltaprof_python.so.0', objects)
+        for path in objects:
+            self.assertNotIn('GLIBC_', run('readelf', '-VW', path).stdout, path)
+
     def test_a_program_becomes_another_user_where_no_signal_is_queued(self):
         """musl would signal the library's thread for ever."""
         subprocess.run([*self.compilers['/victim'], '-o', self.root + '/user', HERE + '/victim_user.c'], check=True)
@@ -310,15 +354,6 @@ class Musl(InRoot, unittest.TestCase):
         finally:
             process.kill()
         self.assertEqual(process.returncode, 0)
-
-    @unittest.skipUnless(MACHINE == 'x86_64', 'stacks end in libc')
-    def test_stacks_go_on_through_libc(self):
-        subprocess.run([*self.compilers['/victim'], *EXECUTED, '-o', self.root + '/libc', HERE + '/victim_libc.c'], check=True)
-        self.run_victim('heap_rate=1,cpu_rate=1ms,out=/tmp/libc', '/libc')
-        heap = self.profiles('/tmp/libc', 'heap')
-        self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', {'duplicate'}), {'duplicate': 1000})
-        self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
-        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
 
 
 class Both(InRoot, unittest.TestCase):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_libc - allocates in callbacks of libc and inside libc, in main and in a thread, and uses the processor there
- * for half a second each.
+ * victim_libc - allocates in callbacks of libc, inside libc, and below code that has only a frame pointer, as generated
+ * code has; in main and in a thread, and uses the processor there for half a second each.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -38,6 +38,24 @@ __attribute__((noinline)) static void *duplicate(const char *word)
     return kept;
 }
 
+__attribute__((noinline, used)) static void allocate_below(void)
+{
+    kept = malloc(10);
+    free(kept);
+}
+
+extern void without_unwind_data(void);
+__asm__(".pushsection .text\n"
+        ".type without_unwind_data, @function\n"
+        "without_unwind_data:\n"
+        "    push %rbp\n"
+        "    mov %rsp, %rbp\n"
+        "    call allocate_below\n"
+        "    pop %rbp\n"
+        "    ret\n"
+        ".size without_unwind_data, . - without_unwind_data\n"
+        ".popsection\n");
+
 static int64_t cpu_ns(void)
 {
     struct timespec t;
@@ -58,6 +76,8 @@ __attribute__((noinline)) static void work(char list[][24])
     qsort(list, 64, sizeof *list, compare_and_allocate);
     for (int i = 0; i < 500; i++)
         free(duplicate(list[i]));
+    for (int i = 0; i < 500; i++)
+        without_unwind_data();
     for (int64_t begin = cpu_ns(); cpu_ns() - begin < 500000000;) {
         fill(list);
         qsort(list, N, sizeof *list, compare);
