@@ -316,6 +316,16 @@ class Image(Slim):
         self.assertEqual(self.out(*self.command('--version')).split('\n')[0], f'deltaprof {self.version}')
 
 
+def lua_source():
+    """Unpacks Debian's source once, with bundle.sh's lists of sources."""
+    at = BUNDLE + '/sources'
+    if not glob.glob(at + '/lua5.4-*/src'):
+        done = subprocess.run(['apt-get', 'source', 'lua5.4'], cwd=at, env={**CLEAN, 'APT_CONFIG': at + '/apt.conf'}, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise unittest.SkipTest('the source of Lua could not be fetched: ' + done.stderr[-300:])
+    return glob.glob(at + '/lua5.4-*/')[0]
+
+
 class Musl(InRoot, unittest.TestCase):
     """A root with musl and nothing else."""
     compilers = {'/victim': ['musl-gcc', '-Wl,--eh-frame-hdr']}
@@ -354,6 +364,26 @@ class Musl(InRoot, unittest.TestCase):
         finally:
             process.kill()
         self.assertEqual(process.returncode, 0)
+
+    @unittest.skipUnless(MACHINE == 'x86_64', 'stacks end in libc')
+    def test_lua_is_exact_and_its_stacks_are_whole(self):
+        """Debian's source, built for musl. What counts the allocations shares no code with deltaprof."""
+        source = lua_source()
+        os.mkdir(self.root + '/include')
+        open(self.root + '/include/lua5.4-deb-multiarch.h', 'w').close()
+        compiler = [*self.compilers['/victim'], '-g', '-O1', '-std=gnu99', '-I', self.root + '/include', '-DDEB_HOST_MULTIARCH=""', '-DLUA_USE_POSIX',
+                    *(name for name in glob.glob(source + '/src/*.c') if not name.endswith('/luac.c'))]
+        for program, more in ('/plain/lua', []), ('/count/lua', [HERE + '/count.c']):  # Lua keeps its own path
+            os.mkdir(self.root + os.path.dirname(program))
+            run(*compiler, *more, '-Wl,-E', '-o', self.root + program, '-lm', timeout=300)
+        shutil.copy(HERE + '/work.lua', self.root)
+        output, counted = self.out('/count/lua', '/work.lua').splitlines()
+        self.assertEqual(self.run_victim('heap_rate=1,cpu_rate=1ms,out=/tmp/lua', '/plain/lua', '/work.lua'), output + '\n')
+        heap = self.profiles('/tmp/lua', 'heap')
+        self.assertEqual([sum(profile.total(kind) for profile in heap) for kind in ('alloc_objects', 'alloc_space')],
+                         [int(number) for number in counted.split()])
+        self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
+        self.assertGreaterEqual(whole(self.profiles('/tmp/lua', 'cpu'), 'cpu'), 0.95)
 
 
 class Both(InRoot, unittest.TestCase):
