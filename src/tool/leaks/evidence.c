@@ -371,11 +371,14 @@ static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, s
         fill_load(c, k, w);
 }
 
-/* Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. */
+/*
+ * Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. It is
+ * sure only where the order of frees explains the curve: else a load that seems higher may hide a leak.
+ */
 static bool may_go_on(const struct dp_leaks_likelihoods *l)
 {
     double on = PRIOR * l->goes_on;
-    return on >= OPEN * (on + l->ended + PRIOR_NONE * (l->by_load + l->steady));
+    return !l->has_order || on >= OPEN * (on + l->ended + PRIOR_NONE * (l->by_load + l->steady));
 }
 
 /*

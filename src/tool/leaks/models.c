@@ -151,12 +151,13 @@ static void add(double *log_sum, double log_likelihood, double weight)
  * Pools the opinions of both families of models: of each likelihood the geometric mean (C. Genest, J. Zidek 1986,
  * Combining Probability Distributions), so that none is certain alone. Those of order say only whether growth goes on:
  * a queue of constant length that fills is growth that has ended. A family that explains the curve badly has no say.
+ * Whether blocks live for a constant time that explains it as well as the levels do, and better than an end of growth.
  */
-static void pool(const struct dp_leaks_order *order, double *goes_on, double *ended, double *steady, double *by_load)
+static bool pool(const struct dp_leaks_order *order, double *goes_on, double *ended, double *steady, double *by_load)
 {
     double level = -INFINITY, in_order = -INFINITY;
     if (order->none == -INFINITY)
-        return;
+        return false;
     add(&level, *goes_on, 0.25), add(&level, *ended, 0.25), add(&level, *steady, 0.25), add(&level, *by_load, 0.25);
     add(&in_order, order->goes_on, 0.5), add(&in_order, order->none, 0.5);
     double say = 0.5 * fmin(1, exp(in_order - level));
@@ -164,6 +165,7 @@ static void pool(const struct dp_leaks_order *order, double *goes_on, double *en
     *ended = (1 - say) * (*ended - level) + say * (order->none - in_order);
     *steady = (1 - say) * (*steady - level) + say * (order->none - in_order);
     *by_load = (1 - say) * (*by_load - level) + say * (order->none - in_order);
+    return order->constant >= fmax(level, order->none - M_LN2);
 }
 
 static void add_growth(double *log_sum, const struct dp_leaks_window *w, const struct events *e, struct growth g,
@@ -211,6 +213,7 @@ struct dp_leaks_likelihoods dp_leaks_compare(const struct dp_leaks_window *w)
     static const double deaths[] = {0, 1, 3, 10, 30};
     double goes_on = -INFINITY, ended = -INFINITY, steady = -INFINITY, by_load = -INFINITY;
     struct events e = {.w = w, .dispersion = 1};
+    bool has_order = false;
     for (size_t i = 0; i + 1 < w->n; i++)
         e.all += e.at[i] = fmax(w->in_use[i + 1] - w->in_use[i], 0);
     for (size_t width = 1; width <= 4; width *= 2)
@@ -229,9 +232,9 @@ struct dp_leaks_likelihoods dp_leaks_compare(const struct dp_leaks_window *w)
     }
     if (!w->is_kept) {
         struct dp_leaks_order order = dp_leaks_order_compare(w);
-        pool(&order, &goes_on, &ended, &steady, &by_load);
+        has_order = pool(&order, &goes_on, &ended, &steady, &by_load);
     }
     double high = fmax(fmax(goes_on, ended), fmax(steady, by_load));
     return (struct dp_leaks_likelihoods){exp(goes_on - high), exp(ended - high), exp(steady - high),
-                                         exp(by_load - high)};
+                                         exp(by_load - high), has_order};
 }

@@ -28,6 +28,7 @@ struct dp_leaks_window {
 /* Likelihoods, relative to each other: each is the average over the models of its kind. */
 struct dp_leaks_likelihoods {
     double goes_on, ended, steady, by_load;
+    bool has_order; /* that blocks are freed in order, after a constant time, explains the curve */
 };
 
 struct dp_leaks_likelihoods dp_leaks_compare(const struct dp_leaks_window *);

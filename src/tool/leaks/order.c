@@ -85,13 +85,17 @@ static double log_of(const struct order *o, const double *expected, const double
     return -0.5 * log_variance - (POISSON + n) / 2 * log1p(rss / POISSON) - (beside ? cost : 0);
 }
 
+static void add_logarithm(double *log_sum, double x)
+{
+    double high = fmax(*log_sum, x);
+    *log_sum = high > -INFINITY ? high + log(exp(*log_sum - high) + exp(x - high)) : high;
+}
+
 static void add(double *log_sum, const struct order *o, const double *expected, const double *beside, bool is_loss,
                 double weight)
 {
-    for (size_t i = 0; i < DEATHS; i++) {
-        double x = log_of(o, expected, beside, is_loss, i) + log(weight / DEATHS), high = fmax(*log_sum, x);
-        *log_sum = high + log(exp(*log_sum - high) + exp(x - high));
-    }
+    for (size_t i = 0; i < DEATHS; i++)
+        add_logarithm(log_sum, log_of(o, expected, beside, is_loss, i) + log(weight / DEATHS));
 }
 
 /* Fills what is in use if blocks live for `length`, and at most for `share` of the time since the start until `end`. */
@@ -123,8 +127,8 @@ static void add_lengths(struct dp_leaks_order *sums, const struct order *o)
         constant[i] = 1;
     for (int i = 0; i < LENGTHS; i++) {
         expect(o, length_of(o, i, LENGTHS), 1, 1, expected);
-        add(&sums->none, o, expected, NULL, false, 0.25 / LENGTHS);
-        add(&sums->none, o, expected, constant, false, 0.25 / LENGTHS);
+        add(&sums->constant, o, expected, NULL, false, 0.25 / LENGTHS);
+        add(&sums->constant, o, expected, constant, false, 0.25 / LENGTHS);
         lose(o, 1, lost);
         add(&sums->goes_on, o, expected, lost, true, 0.5 / LENGTHS);
     }
@@ -153,7 +157,7 @@ static void add_shares(struct dp_leaks_order *sums, const struct order *o)
 
 struct dp_leaks_order dp_leaks_order_compare(const struct dp_leaks_window *w)
 {
-    struct dp_leaks_order sums = {-INFINITY, -INFINITY};
+    struct dp_leaks_order sums = {-INFINITY, -INFINITY, -INFINITY};
     struct order o = {.w = w};
     for (size_t i = 0; i < w->n_all; i++)
         o.until[i + 1] = o.until[i] + w->allocated[i];
@@ -169,6 +173,7 @@ struct dp_leaks_order dp_leaks_order_compare(const struct dp_leaks_window *w)
     if (pow(o.until[w->n_all], 2) >= FEWEST * squares) {
         add_lengths(&sums, &o);
         add_shares(&sums, &o);
+        add_logarithm(&sums.none, sums.constant);
     }
     return sums;
 }

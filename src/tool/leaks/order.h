@@ -11,6 +11,7 @@
  */
 struct dp_leaks_order {
     double goes_on, none; /* growth that goes on; that has ended, or never was */
+    double constant;      /* of the latter, that the time is constant for which blocks live */
 };
 
 /* Of blocks that turn over. */
