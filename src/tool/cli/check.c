@@ -126,7 +126,7 @@ static struct side measure(struct dp_query *v)
 
 static int refuse_nothing(const struct dp_query *v, const char *what)
 {
-    dp_query_print_error("check", "%s: nothing to compare: %s", v->argument, what);
+    dp_query_print_error("check", "%s: nothing to compare: %s", dp_query_print_word_of(v->argument), what);
     return DP_EXIT_USAGE;
 }
 

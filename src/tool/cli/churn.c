@@ -67,7 +67,8 @@ static int choose_columns(struct dp_query_count *c)
                 c->columns[c->n_columns++] = type;
     if (c->n_columns == N_COLUMNS)
         return 0;
-    dp_query_print_error("churn", "%s: no profile has lifetimes; the program needs age=on", c->view->argument);
+    dp_query_print_error("churn", "%s: no profile has lifetimes; the program needs age=on",
+                         dp_query_print_word_of(c->view->argument));
     return DP_EXIT_FAILED;
 }
 
