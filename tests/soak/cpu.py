@@ -24,7 +24,7 @@ import reader  # noqa: E402
 HOOKS = os.path.join(build, 'tests/hooks')
 CONF = 'cpu_rate=4ms,heap_rate=0,mutex_rate=0,block_rate=0,interval=0'
 THREADS, ROUND_SECONDS, STORM_MS = 8, 10, 4000
-THREADS_OF_ONE, ROUNDS_MOST = 16, 100
+THREADS_OF_ONE, ROUNDS_MOST = 128, 100
 HELPERS = {'after', 'setsockopt', 'timerfd_settime', '__timerfd_settime64', 'msgsnd', '__libc_msgsnd'}  # other calls of do_NAME
 results = []
 

@@ -325,7 +325,7 @@ static void on_alarm(int sig)
 int main(int argc, char **argv)
 {
     int n_threads = atoi(argv[2]);
-    pthread_t threads[16];
+    pthread_t threads[256];
     end_ns = now_ns() + atoi(argv[1]) * INT64_C(1000000000);
     int is_control = argc > 3 && !strcmp(argv[3], "control");
     if (argc > 3 && !is_control)
