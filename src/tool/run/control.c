@@ -204,7 +204,7 @@ static bool lock_file(int fd)
 }
 
 /*
- * What the process is to carry out: the new command, behind the keys of an `on` that it has not heard yet. -1: they are
+ * What the process is to carry out: the new command; an `on`, behind the keys of one that it has not heard yet. -1: they are
  * too long together.
  */
 static int add_unheard(const struct dp_control_slot *slot, const struct target *target, const char *command,
@@ -214,7 +214,7 @@ static int add_unheard(const struct dp_control_slot *slot, const struct target *
     bool is_unheard = slot->pid == (uint32_t)target->inner && slot->start == target->start &&
                       slot->answered != slot->seq && slot->check == dp_control_check(slot) &&
                       memchr(slot->command, '\0', sizeof slot->command) && !strncmp(slot->command, "on ", 3);
-    bool adds = is_unheard && *keys && strncmp(command, "off", 3);
+    bool adds = is_unheard && *keys && !strncmp(command, "on ", 3);
     const char *more = strchr(command, ' ') + 1;
     int n = snprintf(text, DP_CONTROL_TEXT, "%s%s%s%s", adds ? "on " : command, adds ? keys : "",
                      adds && *more ? "," : "", adds ? more : "");

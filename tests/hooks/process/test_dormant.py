@@ -277,7 +277,6 @@ def that_a_process_which_does_not_allocate_hears_later():
         other = new_directory()
         command('on', v.pid, '-o', f'out={other}', '--wait', '50ms', status=3)
         command('on', v.pid, '--wait', '50ms', status=3)  # goes with the first one
-        command('set', v.pid, 'interval=20ms', '--wait', '50ms', status=3)
         wait_until(hears)
         wait_until(lambda: v.say('churn') >= 0 and reader.files(other))
     assert v.status == 5 and v.errors == ''
