@@ -38,6 +38,9 @@ int dp_core_watch_forks(void);
  */
 void dp_core_init_once(void);
 
+/* dp_record_tune, and says in the table's file which kinds are recorded from now on. Any thread. */
+void dp_core_tune(const struct dp_config *conf, bool on);
+
 /*
  * Whether the profiler must do nothing: not started; under seccomp, where even getpid() may be fatal; in a child of
  * vfork.

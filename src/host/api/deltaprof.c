@@ -146,6 +146,21 @@ int dp_core_watch_forks(void)
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
 
+/* A bit for each kind of which events are recorded. */
+static uint32_t kinds_of(const struct dp_config *conf)
+{
+    uint32_t kinds = 0;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        kinds |= (uint32_t)dp_config_kind_is_on(conf, kind) << kind;
+    return kinds;
+}
+
+void dp_core_tune(const struct dp_config *conf, bool on)
+{
+    dp_shared_file_set_kinds(on ? kinds_of(conf) : 0, on);
+    dp_record_tune(conf, on);
+}
+
 /* Sets up what lasts for the life of the process; runs once. */
 static int init_once(const struct dp_config *conf)
 {
@@ -156,10 +171,8 @@ static int init_once(const struct dp_config *conf)
     dp_mem_cap((size_t)conf->memory);
     int err = dp_record_init(conf);
     if (err == 0 && dp_shared_file_is_wanted()) {
-        struct dp_tables_file *header = dp_shared_file_header();
-        dp_outside_build_id(header);
-        for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-            header->is_on[kind] = dp_config_kind_is_on(conf, kind);
+        dp_outside_build_id(dp_shared_file_header());
+        dp_shared_file_set_kinds(kinds_of(conf), true);
     }
     if (err == 0)
         err = dp_report_init(conf);
@@ -219,7 +232,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     dp_agent_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
-    dp_record_tune(conf, true);
+    dp_core_tune(conf, true);
     dp_report_want_published_trace(conf->events[0] || conf->trace);
     dp_report_find_published_trace();
     dp_cpu_tune(conf->cpu_rate_ns);
@@ -399,7 +412,7 @@ int deltaprof_stop(void)
     dp_lock_lock(&dp_core.lock);
     int err = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? 0 : -EALREADY;
     if (err == 0) {
-        dp_record_tune(&dp_core_conf, false);
+        dp_core_tune(&dp_core_conf, false);
         dp_wall_tune(0);
         dp_cpu_tune(0);
         dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
@@ -426,8 +439,8 @@ int deltaprof_set(const char *text)
     else if (dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         err = -ENOTCONN;
     if (err == 0) {
-        dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
-                                  !(dp_core.alone && dp_process_has_seccomp()));
+        dp_core_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
+                                !(dp_core.alone && dp_process_has_seccomp()));
         bool is_filtered = dp_process_has_seccomp() || !dp_process_is_noted();
         if (dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && !is_filtered) {
             dp_cpu_tune(conf.cpu_rate_ns);

@@ -240,8 +240,8 @@ void deltaprof_before_seccomp(void)
     dp_core_conf.thread = false; /* a name costs a system call */
     dp_labels_add(false, dp_core_conf.trace);
     if (dp_core.alone)
-        dp_record_tune(&dp_core_conf,
-                       false); /* no sink could write the records, and walking a stack needs system calls */
+        dp_core_tune(&dp_core_conf,
+                     false); /* no sink could write the records, and walking a stack needs system calls */
     dp_lock_unlock(&dp_core.lock);
     if (dp_agent_tick_has_sink() && (dp_core_conf.heap_rate || dp_core_conf.mutex_rate || dp_core_conf.block_rate_ns))
         dp_log(DP_LOG_ERROR,

@@ -78,18 +78,8 @@ int dp_record_init(const struct dp_config *conf)
     return 0;
 }
 
-/* A bit for each kind of which events are recorded. */
-static uint32_t kinds_of(const struct dp_config *conf)
-{
-    uint32_t kinds = 0;
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        kinds |= (uint32_t)dp_config_kind_is_on(conf, kind) << kind;
-    return kinds;
-}
-
 void dp_record_tune(const struct dp_config *conf, bool on)
 {
-    dp_shared_file_set_kinds(on ? kinds_of(conf) : 0, on);
     dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
     dp_heap_lifetime_tune(on);
     dp_wait_tune(conf, on);
