@@ -289,23 +289,22 @@ DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
 /*
- * To be called before unshare and setns, which need a single-threaded process, and before libc's functions that change
- * the ids of all threads, because libc's signal may not reach one: ends the library's threads.
+ * Ends the library's threads, whichever thread calls. They are created again by deltaprof_resume, or when the library
+ * is next asked whether it needs them (deltaprof_poll, deltaprof_before_thread_create).
  */
 DELTAPROF_API void deltaprof_stop_agent(void);
-
-/*
- * To be called before the calling thread gives up rights that belong to a single thread (capabilities, Landlock,
- * no_new_privs, chroot, user ids by system call): ends the library's threads if they would keep these rights. It does
- * so only if the calling thread is the main thread or the creator of the library's threads.
- */
-DELTAPROF_API void deltaprof_before_restrict(void);
-
-/*
- * To be called after that system call, in the thread that called deltaprof_stop_agent or deltaprof_before_restrict:
- * creates the ended threads again; they inherit the present rights of the calling thread.
- */
 DELTAPROF_API void deltaprof_resume(void);
+
+/*
+ * To be called before and after a call that takes rights from a single thread (capabilities, Landlock, no_new_privs,
+ * chroot, namespaces, ids by system call), and before and after libc's functions that change the ids of all threads,
+ * because libc's signal may not reach one. begin ends the library's threads, and none is created before the last end;
+ * they inherit the rights of the thread that creates them. Nests, also in several threads. by_any: true if the call is
+ * for all threads, or needs a process with a single one; false: the library's threads end only if the calling thread is
+ * the main thread or their creator.
+ */
+DELTAPROF_API void deltaprof_restrict_begin(bool by_any);
+DELTAPROF_API void deltaprof_restrict_end(void);
 
 /*
  * To be called before a seccomp filter is installed: delivers the pending profiles. From then on the library creates no

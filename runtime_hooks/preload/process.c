@@ -216,21 +216,20 @@ int dlclose(void *handle)
  * again, so that they inherit its present state. The same for user and group ids, whose change may not reach a thread
  * (symbols.h): no thread of the library has an id that the program gave up.
  */
-#define PAUSING(name, pause, parameters, arguments) \
-    DP_HOOK int name parameters                     \
-    {                                               \
-        pause();                                    \
-        int result = DP_REAL(name) arguments;       \
-        deltaprof_resume();                         \
-        return result;                              \
+#define PAUSING(name, by_any, parameters, arguments) \
+    DP_HOOK int name parameters                      \
+    {                                                \
+        deltaprof_restrict_begin(by_any);            \
+        int result = DP_REAL(name) arguments;        \
+        deltaprof_restrict_end();                    \
+        return result;                               \
     }
 
-PAUSING(unshare, deltaprof_stop_agent, (int flags), (flags))
-PAUSING(setns, deltaprof_stop_agent, (int fd, int type), (fd, type))
-PAUSING(chroot, deltaprof_before_restrict, (const char *path), (path))
-PAUSING(capset, deltaprof_before_restrict, (void *header, const void *data), (header, data))
-#define PAUSING_USER(name, type, parameters, arguments, version) \
-    PAUSING(name, deltaprof_stop_agent, parameters, arguments)
+PAUSING(unshare, true, (int flags), (flags))
+PAUSING(setns, true, (int fd, int type), (fd, type))
+PAUSING(chroot, false, (const char *path), (path))
+PAUSING(capset, false, (void *header, const void *data), (header, data))
+#define PAUSING_USER(name, type, parameters, arguments, version) PAUSING(name, true, parameters, arguments)
 DP_SYMBOLS_USER(PAUSING_USER)
 
 /* Whether the option of prctl takes rights from the calling thread alone. */
@@ -283,9 +282,9 @@ static inline bool confines(long number, long a, long b, long c)
 
 static __attribute__((noinline)) int prctl_pausing(int option, long a, long b, long c, long d)
 {
-    deltaprof_before_restrict();
+    deltaprof_restrict_begin(false);
     int result = DP_REAL(prctl)(option, a, b, c, d);
-    deltaprof_resume();
+    deltaprof_restrict_end();
     return result;
 }
 
@@ -308,12 +307,9 @@ int dp_prctl(int option, long a, long b, long c, long d)
 static __attribute__((noinline)) long syscall_pausing(long number, long a, long b, long c, long d,
                                                       DP_SYSCALL_LAST(long))
 {
-    if (number == SYS_unshare || number == SYS_setns)
-        deltaprof_stop_agent();
-    else
-        deltaprof_before_restrict();
+    deltaprof_restrict_begin(number == SYS_unshare || number == SYS_setns);
     long result = DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
-    deltaprof_resume();
+    deltaprof_restrict_end();
     return result;
 }
 

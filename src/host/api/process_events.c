@@ -149,10 +149,10 @@ bool deltaprof_has_threads(void)
 }
 
 /*
- * Ends the library's threads; no other thread creates them until deltaprof_resume. Unless by_any, only if the calling
- * thread is the main thread or their creator.
+ * Ends the library's threads. blocks: no thread creates them before deltaprof_restrict_end. Unless by_any, they end
+ * only if the calling thread is the main thread or their creator.
  */
-static void stop_threads(bool by_any)
+static void stop_threads(bool by_any, bool blocks)
 {
     if (dp_commands_are_on() && !dp_agent_is_self() && dp_process_is_noted())
         dp_agent_helper_wait(dp_clock_ns() + HELPER_NS);
@@ -162,7 +162,8 @@ static void stop_threads(bool by_any)
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_agent_exit_deadline();
     int32_t self = (int32_t)syscall(SYS_gettid);
-    dp_agent_block_starts(deadline_ns);
+    if (blocks)
+        dp_agent_block_starts(deadline_ns);
     if (by_any || self == dp_process_pid() || self == dp_agent_maker()) {
         bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
         if (agent && !dp_agent_quiesce(deadline_ns)) {
@@ -179,20 +180,26 @@ static void stop_threads(bool by_any)
 
 void deltaprof_stop_agent(void)
 {
-    stop_threads(true);
-}
-
-void deltaprof_before_restrict(void)
-{
-    stop_threads(false);
+    stop_threads(true, false);
 }
 
 void deltaprof_resume(void)
 {
-    if (dp_core_is_disabled() || dp_agent_is_self() || !dp_agent_unblock_starts())
+    if (dp_core_is_disabled() || dp_agent_is_self() || dp_agent_is_blocked())
         return;
     if (dp_load_relaxed(&dp_core.paused) && dp_swap_acq_rel(&dp_core.paused, false))
         make_threads();
+}
+
+void deltaprof_restrict_begin(bool by_any)
+{
+    stop_threads(by_any, true);
+}
+
+void deltaprof_restrict_end(void)
+{
+    if (!dp_core_is_disabled() && !dp_agent_is_self() && dp_agent_unblock_starts())
+        deltaprof_resume();
 }
 
 void deltaprof_before_thread_exit(void)
