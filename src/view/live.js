@@ -10,6 +10,7 @@
 const POLL_MS = 5000, FIRST_POLL_MS = 1000, FIRST_POLLS = 5; /* so that there is a chart soon */
 const LATE_MS = 10000; /* then the page says that it still waits */
 const TICKS_KEPT = 2000;
+const POLLS_LEFT_OUT = 11; /* for a kind that is off */
 
 class Live {
     /* base: the path of /debug/pprof/, with a slash at its end. */
@@ -20,6 +21,7 @@ class Live {
         this.onState = onState;
         this.onWaits = onWaits;
         this.pid = '';
+        this.left = {}; /* by kind: how many polls are left out before it is asked for again */
         this.newCursor();
         this.goesOn = false;
     }
@@ -55,9 +57,13 @@ class Live {
 
     async pollKind(kind) {
         const seq = this.seq[kind];
-        const reply = await this.fetch(`delta_${kind}?cursor=${this.cursor}&after=${seq || 0}${this.goesOn ? '&from=now' : ''}`);
-        if (!reply)
+        if (this.left[kind]-- > 0)
             return;
+        const reply = await this.fetch(`delta_${kind}?cursor=${this.cursor}&after=${seq || 0}${this.goesOn ? '&from=now' : ''}`);
+        if (!reply) {
+            this.left[kind] = reply === undefined ? POLLS_LEFT_OUT : 0;
+            return;
+        }
         if (seq === undefined && !this.goesOn) /* everything since the start of the process: a tick of no length */
             Object.assign(reply.profile, {timeNs: reply.profile.timeNs + reply.profile.durationNs, durationNs: 0});
         this.model.addProfile(reply.profile, {kindName: kind, pid: this.pid});
@@ -79,11 +85,11 @@ class Live {
             .catch(() => { throw new Error('no answer from the process'); });
     }
 
-    /* A reply as {profile, seq}, or null if this kind is switched off. */
+    /* A reply as {profile, seq}; undefined: this kind is off; null: the cursor is gone. */
     async fetch(path) {
         const response = await this.request(path);
         if (response.status === 404)
-            return null;
+            return undefined;
         if (response.status === 409) {
             this.newCursor();
             return null;
