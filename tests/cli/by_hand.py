@@ -74,8 +74,10 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
 
 
 def chain(n, ns, waiter, holder, **labels):
-    """A row of a chain profile: n unlocks, ns, and two stacks, each leaf first; the holder may be ['[hand-over]']."""
-    return [*(holder if holder == ['[hand-over]'] else [*holder[::-1], '[held by]']), *waiter], [n, ns], labels
+    """A row of a chain profile: n unlocks, ns, and two stacks, each leaf first; the holder may be ['[hand-over]']. The
+    holder's stack is written root first, and so are the lines of its locations."""
+    turned = [frame[::-1] if isinstance(frame, tuple) else frame for frame in holder[::-1]]
+    return [*(holder if holder == ['[hand-over]'] else [*turned, '[held by]']), *waiter], [n, ns], labels
 
 
 class Case(unittest.TestCase):

@@ -48,6 +48,12 @@ class Waits(PageCase):
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual(self.column('middle'), ['flush'])
 
+    def test_a_holder_is_the_inlined_function_that_unlocked(self):
+        self.file('p/server.7.0001.chain.pb.gz', [chain(1, 5 * 10**6, LONG['reply'], [('store', 'slow', 'work'), 'main'], lock='mutex')], MUTEX, START * SECOND, 10 * SECOND)
+        self.file('p/server.7.0001.block.pb.gz', [(LONG['reply'], [1, 5 * 10**6], {'lock': 'mutex'})], MUTEX, START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'p'), fragment='#v=locks')
+        self.assertEqual(self.column('middle'), ['store'])
+
     def test_the_sentences_are_the_pairs_of_waits(self):
         directory = self.chains()
         self.show(directory, fragment='#v=locks')

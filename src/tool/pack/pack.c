@@ -50,7 +50,8 @@ static int push_frame(struct dp_pack *pack, const struct dp_query_naming_frames 
 
 /*
  * The frames of a location, outermost first: inlined ones stand innermost first in it. The stack of a holder stands the
- * other way round behind the waiter's. *of_holder: the location is of such a stack; set by the frame between both.
+ * other way round behind the waiter's, and the profile's lines of it as well. *of_holder: the location is of such a
+ * stack; set by the frame between both.
  */
 static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32_t location, uint32_t *node,
                          bool *of_holder)
@@ -58,8 +59,9 @@ static int push_location(struct dp_pack *pack, struct dp_pack_kind *kind, uint32
     uint32_t first;
     kind->frames.model = &kind->model; /* the kind may have moved */
     int n = dp_query_naming_frames_of(&kind->frames, location, &first), err = n < 0 ? n : 0;
+    bool is_turned = n > 0 && *of_holder && dp_query_naming_turns_in_holder(&kind->frames, first);
     for (int i = 0; i < n && !err; i++) {
-        uint32_t frame = first + (uint32_t)(*of_holder ? i : n - 1 - i);
+        uint32_t frame = first + (uint32_t)(is_turned ? i : n - 1 - i);
         err = push_frame(pack, &kind->frames, &kind->frames.at.at[frame], node);
     }
     *of_holder |= n == 1 && dp_query_naming_is_held_by(&kind->frames, first);

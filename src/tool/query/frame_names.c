@@ -149,8 +149,11 @@ static int push_found(struct dp_query_naming_frames *f, const struct dp_model_lo
                       const struct dp_symbol_line *lines, int n)
 {
     int err = 0;
-    for (int i = 0; i < n && !err; i++)
+    for (int i = 0; i < n && !err; i++) {
         err = push(f, l, lines[i].name, lines[i].file, lines[i].line);
+        if (!err)
+            f->at.at[f->at.n - 1].is_looked_up = true;
+    }
     return err;
 }
 

@@ -25,6 +25,7 @@ struct dp_query_naming_frame {
     bool is_runtime;     /* a runtime named it: a function of Python, Lua, ... */
     bool is_interpreter; /* native code of that runtime */
     bool is_profiler;    /* a hook of deltaprof */
+    bool is_looked_up;   /* found here, in the file of its mapping, and not in the profile */
 };
 
 /* Zero is a valid start, with the model set. */
@@ -52,6 +53,15 @@ void dp_query_naming_frames_fini(struct dp_query_naming_frames *);
 static inline const char *dp_query_naming_frames_text(const struct dp_query_naming_frames *f, uint32_t string)
 {
     return dp_strings_at(&f->strings, string);
+}
+
+/*
+ * Whether the frames of a location are to be turned where it stands in a holder's stack. A holder's stack runs from its
+ * root to its leaf, and profiles have the lines of its locations in this order; a look-up finds the innermost first.
+ */
+static inline bool dp_query_naming_turns_in_holder(const struct dp_query_naming_frames *f, uint32_t first)
+{
+    return f->at.at[first].is_looked_up;
 }
 
 /* Whether it is the frame between a waiter's stack and the stack of the holder, in a chain. */

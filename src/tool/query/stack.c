@@ -114,14 +114,15 @@ static void reverse(uint32_t *frames, size_t n)
 
 /*
  * The first n locations are a holder's, whose stack is the other way round, so the functions that were inlined at a
- * location stand behind the function that has them. The frames of these locations are appended before.
+ * location stand behind the function that has them. The profile's own lines are in this order already. The frames of
+ * these locations are appended before.
  */
 static void turn_holder(struct dp_query *v, const uint32_t *locations, uint32_t n)
 {
     uint32_t first;
     for (size_t i = 0, at = 0; i < n; i++) {
         int n_frames = dp_query_naming_frames_of(&v->frames, locations[i], &first);
-        if (n_frames > 1)
+        if (n_frames > 1 && dp_query_naming_turns_in_holder(&v->frames, first))
             reverse(v->stack.at + at, (size_t)n_frames);
         at += n_frames > 0 ? (size_t)n_frames : 0;
     }

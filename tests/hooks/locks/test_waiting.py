@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Waits under way are in the endpoint's `waits` and in block profiles, and each is counted once in the end."""
 import http.client
+import json
+import os
 import subprocess
 
-from harness import Run, environment, free_port, main, new_directory, profiles, reader, run, three_tries, unless_busy, victim, wait_until
+from harness import BUILD, Run, environment, free_port, main, new_directory, profiles, reader, run, three_tries, unless_busy, victim, wait_until
+
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 
 
 def waits(port):
@@ -129,6 +133,37 @@ def that_the_time_of_a_holder_is_divided_among_its_waiters():
         assert sum(ns.values()) == held[holder], (ns, held)
         assert ns['waits_long'] > ns['waits_short'] > 0, ns
     assert sum(ns for (_, holder), (_, ns) in found.items() if holder == '[hand-over]') == held.get('[hand-over]', 0), (found, held)
+
+
+def told(r, *arguments):
+    return subprocess.run([DELTAPROF, *arguments, *reader.files(r.out, 'chain')], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def order(text):
+    """The functions of the holder in a text, in its order."""
+    at = {name: text.index(name) for name in ('takes_its_turn', 'ends_its_turn', 'lets_go') if name in text}
+    return sorted(at, key=at.get)
+
+
+def that_inlined_functions_of_a_holder_have_one_order():
+    """Whether the host named them or the tool does: that of calls, from the root of the holder."""
+    inward = ['takes_its_turn', 'ends_its_turn', 'lets_go']
+    for conf in 'symbolize=lines', 'symbolize=none':
+        r = run([victim('waiting'), 'inlined'], f'block_rate=1ns,interval=1h,{conf}')
+        chain, = profiles(r, kind='chain')
+        pairs = json.loads(told(r, 'waits', '--json'))['pairs']
+        holder, = [pair['holder'] for pair in pairs if 'takes_its_turn' in pair['holder']]
+        assert order(' '.join(holder)) == inward[::-1], (conf, holder)
+        tree = told(r, 'tree')
+        assert order(tree[tree.index('[held by]'):]) == inward[::-1], (conf, tree)
+        if conf == 'symbolize=lines':
+            pair, = [pair for pair in chain.pairs if 'takes_its_turn' in pair.holder]
+            assert list(pair.holder) == holder, (pair.holder, holder)
+            folded = next(line for line in told(r, 'convert', '-o', '-', '--to', 'folded').splitlines() if 'takes_its_turn' in line)
+            assert order(folded) == inward[::-1], folded
+            shown = json.loads(told(r, 'convert', '-o', '-', '--to', 'speedscope'))
+            stacks = [' '.join(shown['shared']['frames'][i]['name'] for i in stack) for stack in shown['profiles'][0]['samples']]
+            assert [order(stack) for stack in stacks if 'takes_its_turn' in stack] == [inward[::-1]], stacks
 
 
 main(globals())

@@ -11,6 +11,7 @@
  * and ones that end by themselves:
  *
  *     victim_waiting two         two threads wait for a mutex that main holds, then for another one
+ *     victim_waiting inlined     a thread waits for a mutex that main unlocks in a function that is inlined
  */
 #include <pthread.h>
 #include <sched.h>
@@ -158,6 +159,25 @@ __attribute__((noinline)) void holds_second(void)
     join(threads);
 }
 
+static inline __attribute__((always_inline)) void lets_go(void)
+{
+    pthread_mutex_unlock(&first);
+}
+
+static inline __attribute__((always_inline)) void ends_its_turn(void)
+{
+    lets_go();
+}
+
+__attribute__((noinline)) void takes_its_turn(void)
+{
+    pthread_mutex_lock(&first);
+    wanted = &first;
+    pthread_t thread = start_waiter(waits_long);
+    ends_its_turn();
+    pthread_join(thread, NULL);
+}
+
 static _Atomic int n_ready;
 static _Atomic bool begins;
 
@@ -220,6 +240,10 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "two")) {
         holds_first();
         holds_second();
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "inlined")) {
+        takes_its_turn();
         return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "once")) {
