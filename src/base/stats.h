@@ -9,51 +9,64 @@
 
 #include <stdint.h>
 
-/* name in code, and the words that profiles' comments and the exit line use */
-#define DP_STATS(X)                                                                                             \
-    X(SAMPLES, "samples taken")                                                                                 \
-    X(OVERFLOW, "events counted as [overflow]: the record table is full (raise memory=)")                       \
-    X(LIVE_FULL,                                                                                                \
-      "samples counted as freed at once, in-use is too low: the set of live blocks is full (raise memory=)")    \
-    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                                 \
-    X(STACKS_DEEP, "stacks cut short: more frames than allowed (raise depth=)")                                 \
-    X(STACKS_NONE, "stacks cut to the leaf frame: no unwind data for it")                                       \
-    X(STACKS_BUSY, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")          \
-    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (raise memory=)")                   \
-    X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known")      \
-    X(FORK_RACES, "events lost in a forked child that was still copying its counters")                          \
-    X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (raise memory=)")  \
-    X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                           \
-    X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (raise memory=)")   \
-    X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")  \
-    X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                         \
-    X(CPU_UNTIMED, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")  \
-    X(CPU_UNWALKED, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy") \
-    X(CPU_ADDRESSES, "CPU samples whose line is not known: the table of addresses is full (raise memory=)")     \
-    X(CPU_BRIEF, "CPU samples whose stacks were cut short: the record table is nearly full (raise memory=)")    \
-    X(CPU_UNLISTED, "threads whose CPU time is not told apart: there are too many")                             \
-    X(CPU_INTERRUPTED, "system calls that a CPU sample met at EINTR, by its own signal or another")             \
-    X(WALL_UNLISTED, "threads whose life is not told apart: there are too many")                                \
-    X(WALL_UNSEEN, "looks at threads that did not show where they wait: /proc or a sandbox forbids it")         \
-    X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                     \
-    X(TICKS, "ticks delivered")                                                                                 \
-    X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")
+/*
+ * Name in code; the kinds whose profiles tell it; the words that profiles' comments and the exit line use. What is
+ * counted for a kind (dp_stats_add_of) only this kind's profiles tell. NONE: no profile; ALL: those of each kind;
+ * HOLDERS: mutex and chain.
+ */
+#define DP_STATS(X)                                                                                                    \
+    X(SAMPLES, NONE, "samples taken")                                                                                  \
+    X(OVERFLOW, ALL, "events counted as [overflow]: the record table is full (raise memory=)")                         \
+    X(LIVE_FULL, HEAP,                                                                                                 \
+      "samples counted as freed at once, in-use is too low: the set of live blocks is full (raise memory=)")           \
+    X(STACKS_CUT, ALL, "stacks cut short: unreadable memory or unknown unwind data")                                   \
+    X(STACKS_DEEP, ALL, "stacks cut short: more frames than allowed (raise depth=)")                                   \
+    X(STACKS_NONE, ALL, "stacks cut to the leaf frame: no unwind data for it")                                         \
+    X(STACKS_BUSY, ALL, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")            \
+    X(FRAMES_FULL, ALL, "frames shown as [overflow]: the table of frames is full (raise memory=)")                     \
+    X(FRAMES_APART, ALL, "frames of a runtime put at the root of their stack: their native frame is not known")        \
+    X(FORK_RACES, ALL, "events lost in a forked child that was still copying its counters")                            \
+    X(EVENTS_LOST, EVENTS, "events without a time, left out of the file of events: its ring was full (raise memory=)") \
+    X(LOCKS_FULL, HOLDERS, "waits whose holder is unknown: too many locks or threads at once")                         \
+    X(WAITS_UNLISTED, BLOCK, "waits that were not seen while they went on: too many threads waited (raise memory=)")   \
+    X(ROWS_SUMMED, ALL, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")    \
+    X(AGES_LOST, HEAP, "profiles without ages: no memory to tell them apart (raise memory=)")                          \
+    X(CPU_UNTIMED, CPU, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")    \
+    X(CPU_UNWALKED, CPU, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy")   \
+    X(CPU_ADDRESSES, CPU, "CPU samples whose line is not known: the table of addresses is full (raise memory=)")       \
+    X(CPU_BRIEF, CPU, "CPU samples whose stacks were cut short: the record table is nearly full (raise memory=)")      \
+    X(CPU_UNLISTED, CPU, "threads whose CPU time is not told apart: there are too many")                               \
+    X(CPU_INTERRUPTED, CPU, "system calls that a CPU sample met at EINTR, by its own signal or another")               \
+    X(WALL_UNLISTED, WALL, "threads whose life is not told apart: there are too many")                                 \
+    X(WALL_UNSEEN, WALL, "looks at threads that did not show where they wait: /proc or a sandbox forbids it")          \
+    X(MAPS_LOST, HEAP, "changes of mappings that could not be kept: too many ranges, or threads")                      \
+    X(TICKS, NONE, "ticks delivered")                                                                                  \
+    X(WRITE_ERRORS, ALL, "deltas not taken by a sink, kept pending")
 
 enum dp_stat {
-#define X(name, words) DP_STAT_##name,
+#define X(name, kinds, words) DP_STAT_##name,
     DP_STATS(X)
 #undef X
         DP_STAT_N
 };
 
+enum { DP_STATS_KINDS = 8 }; /* the most kinds for which there are counters */
+
 extern _Atomic uint64_t dp_stats[DP_STAT_N];
+extern _Atomic uint64_t dp_stats_of[DP_STATS_KINDS][DP_STAT_N]; /* counted for a kind, and not in dp_stats */
 
 static inline void dp_stats_add(enum dp_stat which, uint64_t n)
 {
     dp_add_relaxed(&dp_stats[which], n);
 }
 
-uint64_t dp_stats_read(enum dp_stat which);
+static inline void dp_stats_add_of(enum dp_stat which, unsigned kind, uint64_t n)
+{
+    dp_add_relaxed(&dp_stats_of[kind][which], n);
+}
+
+uint64_t dp_stats_read(enum dp_stat which); /* for all kinds, and for none */
+uint64_t dp_stats_read_of(enum dp_stat which, unsigned kind);
 const char *dp_stats_words(enum dp_stat which);
 const char *dp_stats_name(enum dp_stat which); /* as in code, OVERFLOW */
 void dp_stats_reset(void);                     /* in a forked child */

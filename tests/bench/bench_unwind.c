@@ -44,7 +44,7 @@ static __attribute__((noinline)) void walk_once(struct run *r)
     struct dp_stack stack;
     site_here(&site);
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
-    dp_unwind_walk(dp_thread_scratch(), &site, &stack);
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), &site, &stack);
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;
     r->frames += stack.depth;
 }
@@ -65,7 +65,7 @@ static void leaf_repeated(void *ctx)
     site_here(&sites[1]);
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < r->n; i++) {
-        dp_unwind_walk(dp_thread_scratch(), &sites[i & 1], &stack);
+        dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), &sites[i & 1], &stack);
         r->frames += stack.depth;
     }
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;
@@ -78,11 +78,11 @@ static void leaf_moved(void *ctx)
     struct dp_stack stack;
     site_here(&site);
     struct dp_stack_cache *cache = dp_thread_scratch();
-    dp_unwind_walk(dp_thread_scratch(), &site, &stack); /* lays the block out */
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), &site, &stack); /* lays the block out */
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < r->n; i++) {
         dp_stack_cache_clear(cache);
-        dp_unwind_walk(dp_thread_scratch(), &site, &stack);
+        dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), &site, &stack);
         r->frames += stack.depth;
     }
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;

@@ -166,7 +166,7 @@ static bool record_walked(dp_cpu_slot slot, uint32_t serial, const ucontext_t *c
     struct dp_stack stack;
     bool is_same = pool.walked[block] == serial;
     pool.walked[block] = serial;
-    dp_unwind_walk_interrupted(blocks + (size_t)block * pool.block_bytes, is_same, &at, &stack);
+    dp_unwind_walk_interrupted(DP_KIND_CPU, blocks + (size_t)block * pool.block_bytes, is_same, &at, &stack);
     bool recorded = record(slot, &stack, at.pc, n);
     dp_store_release(&pool.used[block], 0); /* [BLOCK] */
     return recorded;

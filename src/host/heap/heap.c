@@ -237,7 +237,7 @@ static inline void track(struct sample *sample, const void *ptr, const struct de
     dp_thread_self()->guard |= DP_GUARD_BUSY;
     struct dp_heap_live_place place = dp_heap_live_blocks_prefetch(key);
     bool borrowed = dp_thread_borrow();
-    dp_unwind_walk(dp_thread_scratch(), site, &stack);
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_skipped, 0))
         skip_frames(&stack, sample->n_skipped);
     if (__builtin_expect(outside != NULL, 0))

@@ -51,7 +51,7 @@ static void record(enum dp_heap_mapping_change change, uint8_t heap, const void 
     struct dp_stack stack;
     dp_record_id id;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site, &stack);
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), site, &stack);
     if (dp_record_find(DP_KIND_HEAP, heap, dp_labels_now(&stack), &stack, &id))
         dp_heap_mappings_change(change, (uintptr_t)start, end, id);
     dp_thread_event_end(event);

@@ -96,7 +96,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         dp_thread_is_nested(dp_thread_self(), site ? site->sp : caller.sp) || dp_waiting_is_inside((uintptr_t)wait))
         return;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    dp_unwind_walk(DP_KIND_BLOCK, dp_thread_scratch(), site ? site : &caller, &stack);
     uint32_t labels = dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX);
     if (dp_record_intern(DP_KIND_BLOCK, labels, &stack, &wait->record)) {
         wait->kind = DELTAPROF_LOCK_FUTEX;
@@ -193,7 +193,7 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
     if (dp_thread_guarded(dp_thread_self()) || !dp_wait_event_share(owed_ns, false, &share))
         return;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    dp_unwind_walk(DP_KIND_MUTEX, dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
         int64_t n = i ? 0 : share.n, ns = dp_wait_share_of(&share, wake->debts[i].ns);
         dp_record_id id;

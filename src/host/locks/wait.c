@@ -132,7 +132,7 @@ static void register_wait(struct dp_wait *wait, const void *lock, unsigned share
 {
     struct dp_stack stack;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site, &stack);
+    dp_unwind_walk(DP_KIND_BLOCK, dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind | shared, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
@@ -224,7 +224,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    dp_unwind_walk(DP_KIND_BLOCK, dp_thread_scratch(), site ? site : &caller, &stack);
     dp_record_id id;
     if (dp_record_add(DP_KIND_BLOCK, 0, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns,
                       &id))
@@ -322,7 +322,7 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct dp_thread_event event = dp_thread_event_begin();
-    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    dp_unwind_walk(DP_KIND_MUTEX, dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
             int64_t ns = dp_wait_share_of(&share, owed->ns[kind]);

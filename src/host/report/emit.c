@@ -196,6 +196,31 @@ static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
     number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
 }
 
+/* The kinds of a counter, as the table of counters has them: bits by kind. */
+enum {
+    KINDS_NONE = 0,
+    KINDS_HEAP = 1 << DP_KIND_HEAP,
+    KINDS_BLOCK = 1 << DP_KIND_BLOCK,
+    KINDS_HOLDERS = 1 << DP_KIND_MUTEX | 1 << DP_KIND_CHAIN,
+    KINDS_CPU = 1 << DP_KIND_CPU,
+    KINDS_WALL = 1 << DP_KIND_WALL,
+    KINDS_EVENTS = 1 << DP_KIND_EVENTS,
+    KINDS_ALL = (1 << DP_KIND_DELTAS) - 1,
+};
+_Static_assert((int)DP_KIND_TABLES <= (int)DP_STATS_KINDS, "each kind with records has counters");
+
+/* What the kind's profiles tell of a counter. */
+static uint64_t count_of_kind(enum dp_stat which, unsigned kind)
+{
+    static const uint16_t kinds[] = {
+#define X(name, its_kinds, words) KINDS_##its_kinds,
+        DP_STATS(X)
+#undef X
+    };
+    uint64_t n = dp_stats_read_of(which, kind);
+    return kinds[which] >> kind & 1 ? n + dp_load_relaxed(&dp_stats[which]) : n;
+}
+
 /* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */
 static void comments(const struct pass *p)
 {
@@ -234,8 +259,8 @@ static void comments(const struct pass *p)
     if (p->emission->has_free)
         free_comments(p->encode, p->emission);
     for (int i = 0; i < DP_STAT_N; i++) {
-        uint64_t n = dp_stats_read((enum dp_stat)i);
-        if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && i != DP_STAT_ROWS_SUMMED && n)
+        uint64_t n = count_of_kind((enum dp_stat)i, p->emission->kind);
+        if (i != DP_STAT_ROWS_SUMMED && n)
             count_comment(p->encode, n, dp_stats_words((enum dp_stat)i));
     }
 }
@@ -373,8 +398,8 @@ static void write_overflow(struct pass *p)
 /* How much is missing in this profile is known only here. */
 static void summed_comment(struct pass *p)
 {
-    dp_stats_add(DP_STAT_ROWS_SUMMED, p->n_summed);
-    uint64_t n = dp_stats_read(DP_STAT_ROWS_SUMMED);
+    dp_stats_add_of(DP_STAT_ROWS_SUMMED, p->emission->kind, p->n_summed);
+    uint64_t n = count_of_kind(DP_STAT_ROWS_SUMMED, p->emission->kind);
     if (n)
         count_comment(p->encode, n, dp_stats_words(DP_STAT_ROWS_SUMMED));
     dp_locations_clear_no_memory(p->locations);

@@ -273,10 +273,10 @@ dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct
 }
 
 /* Counts an event for which there was no room. Returns record 0, which gets it. */
-static dp_record_id count_overflow(struct dp_table_of_kind *table)
+static dp_record_id count_overflow(unsigned kind)
 {
-    dp_store_relaxed(&table->is_full, true);
-    dp_stats_add(DP_STAT_OVERFLOW, 1);
+    dp_store_relaxed(&dp_table_kinds[kind].is_full, true);
+    dp_stats_add_of(DP_STAT_OVERFLOW, kind, 1);
     return 0;
 }
 
@@ -290,7 +290,7 @@ dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, cons
     /* Nearly always the first word is the right one. */
     if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
         __builtin_expect(!is_record_of(&table->records[id], hash, heap, labels, stack), 0))
-        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : count_overflow(&dp_table_kinds[kind]);
+        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : count_overflow(kind);
     if (known) {
         known->record = id;
         known->key = key;

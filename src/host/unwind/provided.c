@@ -314,7 +314,7 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
     while (m.run < frames.n_runs)
         n_apart += put_run(&m);
     if (n_apart && !native->cut)
-        dp_stats_add(DP_STAT_FRAMES_APART, n_apart);
+        dp_stats_add_of(DP_STAT_FRAMES_APART, native->kind, n_apart);
     *out = (struct dp_stack){
         .hash = dp_stack_hash(m.out, m.n), .depth = m.n, .cut = m.cut, .frames = m.out, .labels = frames.labels};
     return true;

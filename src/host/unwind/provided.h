@@ -8,6 +8,7 @@
 
 /* A walked stack and where its frames lie. */
 struct dp_native_stack {
+    unsigned kind; /* losses are counted for it */
     const dp_frame_id *ids;
     uint32_t depth;
     bool cut;

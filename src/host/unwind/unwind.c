@@ -63,16 +63,16 @@ static inline uint32_t generation(void)
 static const dp_frame_id no_stack = DP_FRAME_NO_STACK;
 
 /* A stack with `depth` frames counts as cut by depth. */
-static void count_cut(uint32_t depth)
+static void count_cut(unsigned kind, uint32_t depth)
 {
-    dp_stats_add(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, 1);
+    dp_stats_add_of(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, kind, 1);
 }
 
-static void set_stack(struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
+static void set_stack(unsigned kind, struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
 {
     *stack = (struct dp_stack){.hash = dp_stack_hash(frames, depth), .depth = depth, .cut = cut, .frames = frames};
     if (cut)
-        count_cut(depth);
+        count_cut(kind, depth);
 }
 
 /* leaf: the first frame, if it is not that of the site's pc; else 0. */
@@ -101,17 +101,18 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, dp_frame_
     }
 }
 
-static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack, enum dp_stat cause)
+static void leaf_only(unsigned kind, const struct deltaprof_site *site, struct dp_stack *stack, enum dp_stat cause)
 {
     static __thread dp_frame_id leaf;
     leaf = dp_walk_plausible(site->pc) ? dp_frame_intern(site->pc - 1) : 0;
     const dp_frame_id *frames = leaf ? &leaf : &no_stack;
     *stack = (struct dp_stack){.hash = dp_stack_hash(frames, 1), .depth = 1, .cut = true, .frames = frames};
-    dp_stats_add(cause, 1);
+    dp_stats_add_of(cause, kind, 1);
 }
 
 /* Walks by cached rules, or, if they do not suffice or are not wanted, through libunwind. */
-static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cache *cache, struct dp_stack *stack)
+static bool walk_exactly(unsigned kind, const struct deltaprof_site *site, struct dp_stack_cache *cache,
+                         struct dp_stack *stack)
 {
     enum dp_walk_end end = mode == DP_UNWIND_LIBUNWIND ? DP_WALK_LIBUNWIND : DP_WALK_CUT;
     if (end != DP_WALK_LIBUNWIND)
@@ -120,7 +121,7 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
         bool whole;
         uint32_t n = dp_libunwind_walk(cache, site, depth_max, dp_provided_sps(cache, depth_max), &whole);
         if (n) {
-            set_stack(stack, cache->others, n, !whole);
+            set_stack(kind, stack, cache->others, n, !whole);
             return true;
         }
         if (mode == DP_UNWIND_LIBUNWIND)
@@ -140,34 +141,35 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
                                .frames = dp_stack_cache_ids(cache),
                                .known = known};
     if (stack->cut)
-        count_cut(n);
+        count_cut(kind, n);
     return true;
 }
 
 /* Puts the frames of runtimes into the stack of a walk. */
-static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_site *site, bool interrupted,
-                         struct dp_stack *stack)
+static void add_provided(unsigned kind, struct dp_stack_cache *cache, const struct deltaprof_site *site,
+                         bool interrupted, struct dp_stack *stack)
 {
     bool in_cache = stack->known != NULL;
-    struct dp_native_stack native = {.ids = stack->frames,
+    struct dp_native_stack native = {.kind = kind,
+                                     .ids = stack->frames,
                                      .depth = stack->depth,
                                      .cut = stack->cut,
                                      .guessed = mode == DP_UNWIND_FP,
                                      .interrupted = interrupted,
                                      .sps = in_cache ? NULL : dp_provided_sps(cache, depth_max)};
     if (dp_provided_merge(cache, &native, site->sp, depth_max, stack) && stack->cut && !native.cut)
-        count_cut(depth_max);
+        count_cut(kind, depth_max);
 }
 
-static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const struct deltaprof_site *site,
-                                           struct dp_stack *stack)
+static __attribute__((noinline)) void walk(unsigned kind, struct dp_stack_cache *cache,
+                                           const struct deltaprof_site *site, struct dp_stack *stack)
 {
     if (!dp_shared_may_write()) { /* frames would be entered in another process's table */
-        set_stack(stack, &no_stack, 1, true);
+        set_stack(kind, stack, &no_stack, 1, true);
         return;
     }
     if (__builtin_expect(!cache, 0)) {
-        leaf_only(site, stack, DP_STAT_STACKS_BUSY);
+        leaf_only(kind, site, stack, DP_STAT_STACKS_BUSY);
         return;
     }
     if (__builtin_expect(cache->inside, 0))
@@ -177,39 +179,40 @@ static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const s
         bool cut;
         uint32_t n = walk_frame_pointers(site, 0, cache, &cut);
         if (n)
-            set_stack(stack, cache->others, n, cut);
+            set_stack(kind, stack, cache->others, n, cut);
         else
-            leaf_only(site, stack, DP_STAT_STACKS_NONE);
-    } else if (!walk_exactly(site, cache, stack)) {
-        leaf_only(site, stack, DP_STAT_STACKS_NONE);
+            leaf_only(kind, site, stack, DP_STAT_STACKS_NONE);
+    } else if (!walk_exactly(kind, site, cache, stack)) {
+        leaf_only(kind, site, stack, DP_STAT_STACKS_NONE);
     }
     if (__builtin_expect(dp_provided_any(), 0)) {
         if (stack->known || stack->frames == cache->others)
-            add_provided(cache, site, false, stack);
+            add_provided(kind, cache, site, false, stack);
     } else if (stack->known && !stack->cut) {
         dp_recent_stacks_offer(cache, site);
     }
     dp_stack_cache_end(cache);
 }
 
-void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
+void dp_unwind_walk(unsigned kind, void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
 {
     struct dp_stack_cache *cache = scratch;
     struct dp_recent_stack *recent = cache ? dp_recent_stacks_find(cache, site, generation()) : NULL;
     if (!recent || __builtin_expect(dp_provided_any(), 0)) {
-        walk(cache, site, stack);
+        walk(kind, cache, site, stack);
         return;
     }
     *stack = (struct dp_stack){
         .hash = recent->known.hash, .depth = recent->depth, .frames = recent->ids, .known = &recent->known};
 }
 
-void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_interrupted *at, struct dp_stack *stack)
+void dp_unwind_walk_interrupted(unsigned kind, void *scratch, bool is_same, const struct dp_interrupted *at,
+                                struct dp_stack *stack)
 {
     struct dp_stack_cache *cache = scratch;
     struct deltaprof_site site = {.pc = at->pc, .sp = at->sp, .fp = at->fp};
     if (!dp_walk_plausible(at->pc) || !dp_shared_may_write_now()) {
-        set_stack(stack, &no_stack, 1, true);
+        set_stack(kind, stack, &no_stack, 1, true);
         return;
     }
     dp_stack_cache_begin_anew(cache, generation(), !is_same || cache->busy);
@@ -227,9 +230,9 @@ void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_int
             sps[i] = cache->stage[i].sp;
         }
     }
-    set_stack(stack, cache->others, n, cut);
+    set_stack(kind, stack, cache->others, n, cut);
     if (__builtin_expect(dp_provided_any(), 0))
-        add_provided(cache, &site, true, stack);
+        add_provided(kind, cache, &site, true, stack);
     dp_stack_cache_end(cache);
 }
 
@@ -238,7 +241,8 @@ bool dp_unwind_sibling_wants_scratch(void)
     return dp_provided_any_waiting();
 }
 
-bool dp_unwind_walk_sibling(const struct dp_sibling *at, void *scratch, dp_frame_id *frames, struct dp_stack *stack)
+bool dp_unwind_walk_sibling(unsigned kind, const struct dp_sibling *at, void *scratch, dp_frame_id *frames,
+                            struct dp_stack *stack)
 {
     struct dp_stack_cache *cache = scratch;
     uint32_t of = generation();
@@ -249,8 +253,9 @@ bool dp_unwind_walk_sibling(const struct dp_sibling *at, void *scratch, dp_frame
     uint32_t n = of ? dp_sibling_walk(at, of, frames, sps, depth_max, &cut) : 0;
     if (!n || !at->is_there(at->ctx))
         return false;
-    set_stack(stack, frames, n, cut);
-    struct dp_native_stack native = {.ids = frames, .depth = n, .cut = cut, .waiting = at->tid, .sps = sps};
+    set_stack(kind, stack, frames, n, cut);
+    struct dp_native_stack native = {
+        .kind = kind, .ids = frames, .depth = n, .cut = cut, .waiting = at->tid, .sps = sps};
     if (!cache || !dp_provided_merge(cache, &native, at->sp, depth_max, stack))
         return true;
     return at->is_there(at->ctx);

@@ -26,9 +26,10 @@ size_t dp_unwind_scratch_bytes(void);
 /*
  * Fills stack with the calling thread's frames from site rootward; at least one frame (perhaps synthetic). scratch: the
  * calling thread's, at least dp_unwind_scratch_bytes; NULL: only the leaf is kept. Frames of runtimes stand in it where
- * their providers put them.
+ * their providers put them. kind: a cut of the stack is counted for it, here and in
+ * the other walks.
  */
-void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack);
+void dp_unwind_walk(unsigned kind, void *scratch, const struct deltaprof_site *site, struct dp_stack *stack);
 
 /* A place where a signal interrupted the calling thread. */
 struct dp_interrupted {
@@ -42,7 +43,8 @@ struct dp_interrupted {
  * meanwhile. So what the thread remembers of its own walks stays as it is. is_same: the last walk in this scratch was
  * one of this thread. Context: a signal handler.
  */
-void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_interrupted *at, struct dp_stack *stack);
+void dp_unwind_walk_interrupted(unsigned kind, void *scratch, bool is_same, const struct dp_interrupted *at,
+                                struct dp_stack *stack);
 
 /* A place where another thread of the process waits in a system call or a page fault. */
 struct dp_sibling {
@@ -58,7 +60,8 @@ struct dp_sibling {
  * dp_unwind_scratch_bytes, zeroed at first, where frames of runtimes are put in; NULL: they are left out. False: the
  * thread ran meanwhile, or not even the leaf is known. Context: not a hook.
  */
-bool dp_unwind_walk_sibling(const struct dp_sibling *, void *scratch, dp_frame_id *frames, struct dp_stack *stack);
+bool dp_unwind_walk_sibling(unsigned kind, const struct dp_sibling *, void *scratch, dp_frame_id *frames,
+                            struct dp_stack *stack);
 /* Whether a runtime has frames for such stacks. */
 bool dp_unwind_sibling_wants_scratch(void);
 /* The most frames that it finds. */

@@ -182,7 +182,7 @@ uint32_t dp_wall_place_of(dp_wall_slot slot, int32_t tid, int64_t clock_ns, bool
         return 0;
     enum dp_wall_state state = dp_wall_state_of_call(number, fields);
     struct dp_sibling at = {tid, fields[7], fields[6], has_not_run, &before};
-    if (dp_unwind_walk_sibling(&at, scratch_of_walk(), frames, &stack))
+    if (dp_unwind_walk_sibling(DP_KIND_WALL, &at, scratch_of_walk(), frames, &stack))
         return dp_wall_record(t->labels, state, &stack);
     return has_not_run(&before) ? dp_wall_record_synthetic(t->labels, state, DP_FRAME_NO_STACK) : 0;
 }

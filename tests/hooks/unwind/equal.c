@@ -79,7 +79,7 @@ static void show(const char *what, const struct dp_stack *ours, const uintptr_t 
 static void compare(const char *what, const struct deltaprof_site *site, const uintptr_t *theirs, unsigned n_theirs)
 {
     struct dp_stack ours;
-    dp_unwind_walk(dp_thread_scratch(), site, &ours);
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), site, &ours);
     bool same = (ours.depth == n_theirs || (TOLERANCE && ours.cut && dp_unwind_wants_module())) &&
                 ours.hash == dp_stack_hash(ours.frames, ours.depth);
     for (unsigned i = 0; same && i < ours.depth; i++)

@@ -89,7 +89,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
     follow(at.pc, at.sp);
     if (at.pc == main_start)
         now = &of_program;
-    dp_unwind_walk_interrupted(scratch, true, &at, &stack);
+    dp_unwind_walk_interrupted(0, scratch, true, &at, &stack);
     bool equal = is_equal(&stack);
     now->n++;
     now->n_whole += !stack.cut;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/stats.h"
 #include "host/report/totals.h"
 #include "host/table/labels.h"
 #include "host/report/consumer.h"
@@ -97,6 +98,41 @@ static void comments_tell_the_kind_and_sum_the_locks_up(void **state)
     dp_consumer_free(c);
 }
 
+static void a_loss_is_told_by_its_kind(void **state)
+{
+    static const char deep[] = "stacks cut short: more frames", ages[] = "3 profiles without ages",
+                      frames[] = "11 frames shown as [overflow]", no_holder[] = "5 waits whose holder is unknown";
+    static const struct {
+        enum deltaprof_kind kind;
+        const char *deep;
+        bool ages, no_holder;
+    } told[] = {{DELTAPROF_HEAP, "2 stacks cut", true, false},
+                {DELTAPROF_MUTEX, "7 stacks cut", false, true},
+                {DELTAPROF_BLOCK, NULL, false, false}};
+    dp_stats_reset();
+    dp_stats_add_of(DP_STAT_STACKS_DEEP, DP_KIND_HEAP, 2);
+    dp_stats_add_of(DP_STAT_STACKS_DEEP, DP_KIND_MUTEX, 7);
+    dp_stats_add(DP_STAT_AGES_LOST, 3);
+    dp_stats_add(DP_STAT_LOCKS_FULL, 5);
+    dp_stats_add(DP_STAT_FRAMES_FULL, 11);
+    assert_int_equal(dp_stats_read(DP_STAT_STACKS_DEEP), 9);
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        struct dp_consumer *c = dp_consumer_new(told[i].kind, NULL);
+        write_raw(c, 0);
+        assert_int_equal(says(deep), told[i].deep != NULL);
+        assert_true(!told[i].deep || says(told[i].deep));
+        assert_int_equal(says(ages), told[i].ages);
+        assert_int_equal(says(no_holder), told[i].no_holder);
+        assert_true(says(frames));
+        dp_consumer_free(c);
+    }
+    dp_stats_reset();
+    struct dp_consumer *c = new_consumer();
+    write_raw(c, 0);
+    assert_false(says(deep) || says(frames));
+    dp_consumer_free(c);
+}
+
 static void a_long_window_is_stated_as_one_that_databases_take(void **state)
 {
     const int64_t minute = 60 * INT64_C(1000000000);
@@ -148,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_filter_keeps_the_locks_that_it_names_and_others_get_the_rest),
         cmocka_unit_test(a_filter_is_no_filter_of_memory),
         cmocka_unit_test(comments_tell_the_kind_and_sum_the_locks_up),
+        cmocka_unit_test(a_loss_is_told_by_its_kind),
         cmocka_unit_test(a_long_window_is_stated_as_one_that_databases_take),
         cmocka_unit_test(totals_are_those_of_the_profile),
     };

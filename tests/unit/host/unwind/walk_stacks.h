@@ -96,7 +96,7 @@ static int set_up(void **state)
 static void walk(int which, const struct deltaprof_site *site, struct dp_stack *stack)
 {
     dp_thread_self()->scratch = blocks[which];
-    dp_unwind_walk(dp_thread_scratch(), site, stack);
+    dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), site, stack);
     dp_thread_self()->scratch = NULL;
 }
 
