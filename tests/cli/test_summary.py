@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from by_hand import DELTAPROF, Case, all_of, chain, open_terminal
+from by_hand import DELTAPROF, HEAP, Case, all_of, chain, open_terminal
 from random_profile import MUTEX
 
 CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
@@ -69,7 +69,7 @@ class Summary(Case):
         found = self.sentences(self.dir.name + '/d')
         self.assertEqual([(s['kind'], s['text']) for s in found], [
             ('nothing', 'Nothing to say: no leak in 20 ticks, 1% of resident memory held by malloc and not in use, at most 4.88kB in use, '
-                        '2001-09-09 01:47:00 UTC, nothing lost, no lock that made others wait.')])
+                        '2001-09-09 01:47:00 UTC, no lock that made others wait, nothing lost.')])
 
     def test_a_wait_that_has_not_ended_stands_first(self):
         directory = self.directory()
@@ -118,7 +118,7 @@ class Summary(Case):
         self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], ['3 stacks were cut short'])
         found = self.sentences(self.dir.name + '/d')
         self.assertEqual([s['kind'] for s in found], ['lost', 'leak-unknown', 'looked'])
-        self.assertIn('Lost: 3 stacks were cut short.', found[0]['text'])
+        self.assertEqual((found[0]['text'], found[0]['more']), ('Lost in heap: 3 stacks were cut short.', 'deltaprof top ' + self.dir.name + '/d'))
         self.assertRegex(found[1]['text'], 'cannot be told yet: 1 tick')
 
     def test_a_lock_without_a_holder_is_nobodys(self):
@@ -248,8 +248,26 @@ class Summary(Case):
         for pid in 7, 8:
             self.file(f'd/server.{pid}.0001.heap.pb.gz', [(['f', 'main'], [10, 1000, 1, 5000])], time_ns=10**18, duration_ns=10**10,
                       comment=[f'{pid} stacks were cut short', '1 sample had no room'])
-        self.assertIn('Lost: 15 stacks were cut short.', self.sentences(self.dir.name + '/d')[0]['text'])
+        self.assertEqual('Lost in heap: 15 stacks were cut short; 2 sample had no room.', self.sentences(self.dir.name + '/d')[0]['text'])
         self.assertTrue(self.run_it('top', self.dir.name + '/d').decode().endswith('Lost: 15 stacks were cut short\n      2 sample had no room\n'))
+
+    def test_each_loss_is_said_once_and_for_its_kinds(self):
+        told = {'heap': ['3 stacks were cut short', '5 frames had no room'], 'cpu': ['4 stacks were cut short', '5 frames had no room'],
+                'chain': ['2 waits have no holder', '5 frames had no room'], 'mutex': [], 'block': ['7 waits were not seen']}
+        for kind, comments in told.items():
+            row, types = (['f', 'main'], [1, 10]), {'heap': HEAP, 'cpu': CPU}.get(kind, MUTEX)
+            rows = [(['f', 'main'], [10, 1000, 1, 5000])] if kind == 'heap' else [row]
+            for i in 1, 2:
+                self.file(f'd/server.7.{i:04}.{kind}.pb.gz', rows, types, time_ns=10**18 + i * 10**10, duration_ns=10**10, comment=[f'{i} old', *comments][i == 2:])
+        lost, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'lost']
+        self.assertEqual(lost['text'], 'Lost in heap: 3 stacks were cut short; in heap, cpu and chain: 5 frames had no room; in cpu: 4 stacks were cut short; '
+                         'in block: 7 waits were not seen; in chain: 2 waits have no holder.')
+        os.remove(self.dir.name + '/d/server.7.0002.heap.pb.gz')
+        os.remove(self.dir.name + '/d/server.7.0001.heap.pb.gz')
+        lost, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'lost']
+        self.assertEqual(lost['text'][:38], 'Lost in cpu: 4 stacks were cut short; ')
+        self.assertEqual(lost['more'], f'deltaprof top --kind cpu {self.dir.name}/d')
+        self.assertTrue(self.run_it('top', '--kind', 'cpu', self.dir.name + '/d').decode().endswith('Lost: 4 stacks were cut short\n      5 frames had no room\n'))
 
     def test_an_end_before_the_first_tick_is_no_number_of_ticks(self):
         self.heap(1, [(['f', 'main'], [10, 5 << 20, 1, 5000])], ['#exit'])

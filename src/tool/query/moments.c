@@ -180,6 +180,7 @@ static int take_names(struct dp_query *v, struct reading *r, struct dp_query_fil
         r->one[i] = (struct dp_query_moment){.path = i};
         v->moments.is_newest.at[i] = true;
     }
+    v->moments.is_newest.n = n;
     size_t n_names = dp_query_files_sort(v->paths.at, n, names);
     for (size_t i = 0; i < n_names; i++) {
         struct dp_model_moment *moment = &r->one[names[i].position].part.moment;

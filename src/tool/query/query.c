@@ -177,6 +177,12 @@ static bool counts_levels(const struct dp_query *v, size_t i)
     return counts;
 }
 
+/* Whether losses are counted in the file of path i: they are those since its process began. */
+static bool counts_losses(const struct dp_query *v, size_t i)
+{
+    return v->at_text || i >= v->moments.is_newest.n || v->moments.is_newest.at[i];
+}
+
 /* Adds the profile of path i, which was read. */
 static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, struct dp_decode_error *error)
 {
@@ -185,7 +191,7 @@ static int add_opened(struct dp_query *v, size_t i, const struct dp_decode *d, s
         dp_query_free_add(&v->free, d);
     if (!err)
         err = add_program(&v->programs, v->paths.at[i], d);
-    if (err || !(v->at_text || v->moments.is_whole || v->moments.is_newest.at[i]))
+    if (err || !counts_losses(v, i))
         return err;
     return dp_query_losses_add(v, d);
 }

@@ -6,6 +6,7 @@
 #include "tool/summary/sentence_parts.h"
 
 #include "profile/comments.h"
+#include "profile/kinds.h"
 #include "tool/query/at.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
@@ -146,15 +147,7 @@ int dp_summary_sentences_held(struct dp_summary_sentences *s)
         if (peak.moments.bytes > 0)
             dp_summary_sentences_looked(s, "at most %s in use, %s", most, when);
     }
-    for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
-        struct dp_summary_sentence *to = i == 1 ? dp_summary_sentences_add(s, "lost", 0.2) : NULL;
-        if (to)
-            snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
-        if (to)
-            to->verb = "top";
-    }
-    if (!status && dp_strings_count(&end.losses) < 2)
-        dp_summary_sentences_looked(s, "nothing lost");
+    status = status ? status : dp_summary_sentences_note_losses(s, &end, DP_KIND_HEAP);
     dp_summary_sentences_note_symbols(s, &peak);
     dp_summary_functions_fini(&freed);
     dp_query_fini(&peak);

@@ -8,6 +8,7 @@
 #include "tool/summary/wall_sentence.h"
 
 #include "tool/summary/sentence_parts.h"
+#include "profile/kinds.h"
 #include "tool/query/print.h"
 
 #include <stdio.h>
@@ -148,6 +149,7 @@ int dp_summary_sentences_wall(struct dp_summary_sentences *s, const struct dp_qu
         status = dp_query_read(&v, s->paths, s->n_paths);
     if (!status && sum_states(&v, sums, &all))
         status = refuse_memory(s);
+    status = status ? status : dp_summary_sentences_note_losses(s, &v, DP_KIND_WALL);
     double lasted = (double)v.merge.header.duration_ns, threads = lasted > 0 ? (double)all / lasted : 0;
     if (!status && (double)sums[LOCK] >= LOCK_SHARE * (double)all && all)
         status = describe_lock(s, paths, &v, &lock);
