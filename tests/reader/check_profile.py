@@ -172,13 +172,13 @@ class Check:
         self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
                   'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
         heap, events, cpu, wall = (p.period_type == t for t in (('space', 'bytes'), ('events', 'count'), ('cpu', 'nanoseconds'), ('wall', 'nanoseconds')))
-        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES, HEAP + WASTE] if heap else [EVENTS] if events else [CPU] if cpu else [WALL] if wall else [LOCK]
+        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES, HEAP + WASTE, HEAP + LIVES + WASTE] if heap else [EVENTS] if events else [CPU] if cpu else [WALL] if wall else [LOCK]
         self.want(p.types in allowed, 'sample types', p.types)
         self.want(heap or events or cpu or wall or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
         self.want(p.period >= 1 if heap or cpu or wall else p.period == 1, 'period', p.period)
         self.want(p.kind is None or (heap, events, cpu, wall) == tuple(p.kind == kind for kind in ('heap', 'events', 'cpu', 'wall')), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
-        self.want(p.types not in (HEAP + LIVES, HEAP + WASTE) or default, 'no default_sample_type, and the last type is no useful default')
+        self.want(p.types not in (HEAP + LIVES, HEAP + WASTE, HEAP + LIVES + WASTE) or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
         self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')

@@ -8,7 +8,6 @@
  */
 #include "host/heap/age.h"
 
-#include "base/clock.h"
 #include "host/heap/inherited.h"
 #include "host/heap/lifetime.h"
 #include "host/heap/live_blocks.h"
@@ -19,23 +18,21 @@
 
 #define SECOND INT64_C(1000000000)
 
-enum { AGES = 6 }; /* a row's entry has its age + 1 above DP_ROW_PART_SHIFT */
-
 static const struct {
     int64_t below_ns;
     const char *name;
-} ages[AGES] = {{SECOND, "<1s"},        {10 * SECOND, "<10s"},  {60 * SECOND, "<1m"},
-                {600 * SECOND, "<10m"}, {3600 * SECOND, "<1h"}, {INT64_MAX, "older"}};
+} ages[DP_HEAP_AGES] = {{SECOND, "<1s"},        {10 * SECOND, "<10s"},  {60 * SECOND, "<1m"},
+                        {600 * SECOND, "<10m"}, {3600 * SECOND, "<1h"}, {INT64_MAX, "older"}};
 
 const char *dp_heap_age_of_row(const struct dp_row *row)
 {
     return row->entry >> DP_ROW_PART_SHIFT ? ages[(row->entry >> DP_ROW_PART_SHIFT) - 1].name : NULL;
 }
 
-static unsigned age_of(int64_t ns)
+unsigned dp_heap_age_of(int64_t ns)
 {
     unsigned age = 0;
-    while (ns >= ages[age].below_ns && age < AGES - 1)
+    while (ns >= ages[age].below_ns && age < DP_HEAP_AGES - 1)
         age++;
     return age;
 }
@@ -51,15 +48,15 @@ struct cells {
 
 static size_t cell(const struct cells *cells, uint32_t id, bool inherited, unsigned age)
 {
-    return ((size_t)id * cells->n_origins + inherited) * AGES + age;
+    return ((size_t)id * cells->n_origins + inherited) * DP_HEAP_AGES + age;
 }
 
 static size_t bytes_of(const struct cells *cells)
 {
-    return (size_t)cells->n_records * cells->n_origins * AGES * sizeof *cells->at;
+    return (size_t)cells->n_records * cells->n_origins * DP_HEAP_AGES * sizeof *cells->at;
 }
 
-static int read_blocks(struct cells *cells)
+static int read_blocks(struct cells *cells, int64_t now_ns)
 {
     struct dp_heap_live_block block;
     uint32_t epoch = dp_record_epoch();
@@ -68,13 +65,12 @@ static int read_blocks(struct cells *cells)
     cells->at = dp_mem_map(bytes_of(cells));
     if (!cells->at)
         return -ENOMEM;
-    int64_t now_ns = dp_clock_ns();
     for (size_t i = 0, n = dp_heap_live_blocks_table().n_slots; i < n; i++) {
         uintptr_t key;
         if (!dp_heap_live_blocks_read(i, &key, &block) || block.record >= cells->n_records || !block.born_ns)
             continue;
         bool inherited = epoch && !dp_heap_inherited_is_own(&block, epoch);
-        size_t to = cell(cells, block.record, inherited, age_of(now_ns - block.born_ns));
+        size_t to = cell(cells, block.record, inherited, dp_heap_age_of(now_ns - block.born_ns));
         cells->at[to].n += block.objects;
         cells->at[to].v += dp_heap_inherited_bytes(&block);
     }
@@ -100,7 +96,7 @@ static int split_row(struct dp_rows *to, const struct cells *cells, const struct
     if (row->entry & DP_ROW_SUMMED)
         return append_row(to, row);
     int64_t n = row->values[2], v = row->values[3];
-    for (unsigned age = AGES; n && age--;) {
+    for (unsigned age = DP_HEAP_AGES; n && age--;) {
         struct dp_row part = {.id = row->id, .entry = row->entry | (age + 1) << DP_ROW_PART_SHIFT};
         bool known = row->id < cells->n_records && (row->entry & DP_ROW_INHERITED) < cells->n_origins;
         size_t i = known ? cell(cells, row->id, row->entry & DP_ROW_INHERITED, age) : 0;
@@ -166,11 +162,12 @@ static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct 
     return err;
 }
 
-int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives)
+int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives,
+                      int64_t now_ns)
 {
     struct cells cells = {0};
     struct dp_rows to = {0};
-    int err = read_blocks(&cells);
+    int err = read_blocks(&cells, now_ns);
     if (!err)
         err = dp_heap_age_read_lives(base, lives);
     if (!err)

@@ -7,6 +7,10 @@
 #include "host/heap/lifetime.h"
 #include "host/report/delta.h"
 
+enum { DP_HEAP_AGES = 6 };
+
+/* The age of a block, 0 the youngest; the rows of an age have it, + 1, in their entry above DP_ROW_PART_SHIFT. */
+unsigned dp_heap_age_of(int64_t ns);
 /* <1s, <10s, <1m, <10m, <1h, older. Of a row: NULL, its values are of no age. */
 const char *dp_heap_age_of_row(const struct dp_row *row);
 
@@ -30,10 +34,11 @@ struct dp_heap_age_baseline {
 
 /*
  * Replaces the in-use values of rows, which come from a scan of the heap's records, by a row for each age; the sums
- * stay exactly the same. lives gets the records' changes since base (NULL: since start), each of which has a row of no
- * age. -ENOMEM: both must be dropped.
+ * stay exactly the same. Ages are those at now_ns, of dp_clock_ns. lives gets the records' changes since base (NULL:
+ * since start), each of which has a row of no age. -ENOMEM: both must be dropped.
  */
-int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives);
+int dp_heap_age_split(struct dp_rows *rows, struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives,
+                      int64_t now_ns);
 
 /* Only the changes of lifetimes. */
 int dp_heap_age_read_lives(struct dp_heap_age_baseline *base, struct dp_heap_age_lives *lives);

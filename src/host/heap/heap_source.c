@@ -3,6 +3,7 @@
  * host/heap/heap_source.c - reports of the heap: what is in use split by age, lifetimes of blocks, resident memory. A
  * row is {alloc_objects, alloc_space, inuse_objects, inuse_space}.
  */
+#include "base/clock.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "host/heap/age.h"
@@ -25,11 +26,12 @@ static const struct dp_delta_rules peak_rules = {.kind = DP_KIND_HEAP,
                                                  .read_level = dp_heap_peak_copy_read,
                                                  .read_inherited = dp_heap_inherited_read};
 
-/* What a write adds to the rows: lifetimes with `age`, else waste with `types=waste`. */
+/* What a write adds to the rows: lifetimes with `age`, and behind them waste with `types=waste`. */
 struct heap_more {
     struct dp_heap_age_lives lives;
     struct dp_heap_waste_rows waste;
     bool has_waste;
+    size_t waste_at; /* position of its values in those of a row */
 };
 _Static_assert(sizeof(struct dp_heap_age_baseline) <= sizeof(struct dp_kind_state) &&
                    sizeof(struct heap_more) <= sizeof(struct dp_kind_state),
@@ -81,29 +83,38 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
         e->default_type = "inuse_space";
 }
 
-/* The types are added here, if they are known now. */
-static void add_waste(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+/* The types are added here, if they are known now. aged_ns: as in dp_heap_waste_read. */
+static void add_waste(struct dp_consumer *c, unsigned flags, int64_t aged_ns, struct dp_emission *e)
 {
     struct heap_more *more = more_of(&c->more);
     int64_t most = flags & DP_WRITE_NO_WAIT ? ENDING_READ_MOST : INT64_MAX;
-    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, &more->waste, &e->free,
-                                          &e->unread_bytes) &&
+    more->waste_at = e->columns.n_types;
+    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, aged_ns, &more->waste,
+                                          &e->free, &e->unread_bytes) &&
                       dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
     e->has_free = more->has_waste;
     if (more->has_waste && !e->default_type)
         e->default_type = "inuse_space";
 }
 
-static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+/* Divides the rows by age. Returns the time of that; 0: no memory, and the rows are as they were. */
+static int64_t split_by_age(struct dp_consumer *c, unsigned flags)
 {
     struct dp_heap_age_lives *lives = lives_of(&c->more);
-    bool cumulative = flags & DP_WRITE_CUMULATIVE;
-    if (!is_by_age(c) && c->types == DP_TYPES_WASTE)
-        add_waste(c, flags, e);
-    if (!is_by_age(c) || !dp_heap_age_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), lives))
-        return;
+    struct dp_heap_age_baseline *base = flags & DP_WRITE_CUMULATIVE ? NULL : delivered_of(&c->delivered);
+    int64_t now_ns = dp_clock_ns();
+    if (!dp_heap_age_split(&c->buffers->rows, base, lives, now_ns))
+        return now_ns;
     dp_vec_clear(lives); /* they come with a later profile */
     dp_stats_add(DP_STAT_AGES_LOST, 1);
+    return 0;
+}
+
+static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+{
+    int64_t aged_ns = is_by_age(c) ? split_by_age(c, flags) : 0;
+    if (c->types == DP_TYPES_WASTE)
+        add_waste(c, flags, aged_ns, e);
 }
 
 static int skip(struct dp_consumer *c)
@@ -133,31 +144,35 @@ static void free_delivered(struct dp_kind_state *delivered)
     dp_vec_fini(delivered_of(delivered));
 }
 
-static void add_waste_values(const struct dp_heap_waste_rows *waste, size_t *next, const struct dp_row *row,
-                             int64_t *values)
+/* Both are by record. */
+static void add_waste_values(const struct dp_heap_waste_rows *waste, const struct dp_row *row, int64_t *values)
 {
-    memset(values + DP_VALUES_MAX, 0, DP_HEAP_WASTE_VALUES * sizeof *values);
-    while (*next < waste->n && waste->at[*next].id < row->id)
-        ++*next;
-    for (size_t i = *next; i < waste->n && waste->at[i].id == row->id; i++)
+    size_t first = 0, end = waste->n;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (waste->at[middle].id < row->id)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (size_t i = first; i < waste->n && waste->at[i].id == row->id; i++)
         if (waste->at[i].entry == row->entry)
-            memcpy(values + DP_VALUES_MAX, waste->at[i].values, DP_HEAP_WASTE_VALUES * sizeof *values);
+            memcpy(values, waste->at[i].values, sizeof waste->at[i].values);
 }
 
-/* The values of waste; or of lifetimes: of the row that has no age. Rows and lives are both by record. */
+/* The lifetimes stand in the row that has no age. Rows and lives are both by record. */
 static void add_values(const struct dp_kind_state *state, size_t *next, const struct dp_row *row, int64_t *values)
 {
     const struct heap_more *more = (const struct heap_more *)(const void *)state->bytes;
     const struct dp_heap_age_lives *lives = &more->lives;
-    if (more->has_waste) {
-        add_waste_values(&more->waste, next, row, values);
-        return;
-    }
-    memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
+    bool has_lives = !more->has_waste || more->waste_at > DP_VALUES_MAX;
+    memset(values + DP_VALUES_MAX, 0, (DP_TYPES_MAX - DP_VALUES_MAX) * sizeof *values);
     while (*next < lives->n && lives->at[*next].id < row->id)
         ++*next;
-    if (*next < lives->n && lives->at[*next].id == row->id && !row->entry)
+    if (has_lives && *next < lives->n && lives->at[*next].id == row->id && !row->entry)
         memcpy(values + DP_VALUES_MAX, lives->at[*next].values, DP_AGE_VALUES * sizeof *values);
+    if (more->has_waste)
+        add_waste_values(&more->waste, row, values + more->waste_at);
 }
 
 static size_t text_values(const int64_t *v, const char *begin, const char *end, char *text, size_t n_bytes)

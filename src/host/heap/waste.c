@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "host/heap/inherited.h"
 #include "host/heap/live_blocks.h"
+#include "host/heap/age.h"
 #include "host/heap/mappings.h"
 #include "host/resident/block_pages.h"
 #include "host/resident/mapping_list.h"
@@ -25,20 +26,26 @@ struct look {
     struct dp_resident_free_heaps heaps;
     struct {
         int64_t values[DP_HEAP_WASTE_VALUES];
-    } * cells; /* by record and origin: own, inherited */
+    } * cells;       /* by record, origin (own, inherited) and age */
+    int64_t aged_ns; /* 0: all are of one age */
     uint32_t n_records;
-    unsigned n_origins;
+    unsigned n_origins, n_ages;
 };
 
 static size_t cells_bytes(const struct look *l)
 {
-    return (size_t)l->n_records * l->n_origins * sizeof *l->cells;
+    return (size_t)l->n_records * l->n_origins * l->n_ages * sizeof *l->cells;
 }
 
-static void add_to(struct look *l, uint32_t record, bool inherited, uint32_t weight,
+static int64_t *values_of(const struct look *l, uint32_t record, unsigned origin, unsigned age)
+{
+    return l->cells[((size_t)record * l->n_origins + origin) * l->n_ages + age].values;
+}
+
+static void add_to(struct look *l, uint32_t record, bool inherited, unsigned age, uint32_t weight,
                    const struct dp_resident_block *block, int64_t pinned)
 {
-    int64_t *values = l->cells[(size_t)record * l->n_origins + inherited].values;
+    int64_t *values = values_of(l, record, inherited, age);
     values[DP_HEAP_WASTE_RESIDENT] += weight * block->resident_bytes;
     values[DP_HEAP_WASTE_SWAPPED] += weight * block->swapped_bytes;
     values[DP_HEAP_WASTE_ZERO] += weight * block->zero_bytes;
@@ -53,7 +60,8 @@ static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_li
     struct dp_resident_block block = {0};
     dp_resident_block_look(&l->reader, address, n_bytes, &block);
     int64_t pinned = heap ? 0 : dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
-    add_to(l, entry->record, epoch && !dp_heap_inherited_is_own(entry, epoch), entry->objects, &block, pinned);
+    unsigned age = l->aged_ns ? dp_heap_age_of(l->aged_ns - entry->born_ns) : 0;
+    add_to(l, entry->record, epoch && !dp_heap_inherited_is_own(entry, epoch), age, entry->objects, &block, pinned);
 }
 
 /* Pages of the table that were never touched stay so. */
@@ -90,7 +98,7 @@ static void look_at_mappings(struct look *l)
         struct dp_resident_block block = {0};
         dp_resident_block_look(&l->reader, ranges[i].start, ranges[i].end - ranges[i].start, &block);
         if (ranges[i].record < l->n_records)
-            add_to(l, ranges[i].record, false, 1, &block, 0);
+            add_to(l, ranges[i].record, false, 0, 1, &block, 0);
     }
     dp_mem_unmap(ranges, most * sizeof *ranges);
 }
@@ -112,7 +120,8 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
 {
     for (size_t i = 0; i < rows->n; i++) {
         const struct dp_row *row = &rows->at[i];
-        unsigned origin = row->entry & DP_ROW_INHERITED;
+        unsigned origin = row->entry & DP_ROW_INHERITED, part = row->entry >> DP_ROW_PART_SHIFT;
+        unsigned age = part && l->aged_ns ? part - 1 : 0;
         if (row->entry & DP_ROW_SUMMED || row->id >= l->n_records || origin >= l->n_origins || row->values[3] <= 0)
             continue;
         struct dp_heap_waste_row *kept = dp_vec_push(to);
@@ -120,7 +129,7 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
             return -ENOMEM;
         kept->id = row->id;
         kept->entry = row->entry;
-        memcpy(kept->values, l->cells[(size_t)row->id * l->n_origins + origin].values, sizeof kept->values);
+        memcpy(kept->values, values_of(l, row->id, origin, age), sizeof kept->values);
         int64_t *v = kept->values;
         v[DP_HEAP_WASTE_RESIDENT] = smaller(v[DP_HEAP_WASTE_RESIDENT], row->values[3]);
         v[DP_HEAP_WASTE_SWAPPED] = smaller(v[DP_HEAP_WASTE_SWAPPED], row->values[3] - v[DP_HEAP_WASTE_RESIDENT]);
@@ -129,7 +138,7 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
     return 0;
 }
 
-int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes,
+int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes, int64_t aged_ns,
                        struct dp_heap_waste_rows *to, struct dp_resident_free *free, int64_t *unread_bytes)
 {
     struct look *l = dp_mem_map(sizeof *l);
@@ -138,6 +147,8 @@ int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t m
         l->reader.left_bytes = smaller(l->reader.left_bytes, most_read_bytes);
         l->n_records = dp_table_count(DP_KIND_HEAP);
         l->n_origins = dp_record_epoch() ? 2 : 1;
+        l->n_ages = aged_ns ? DP_HEAP_AGES : 1;
+        l->aged_ns = aged_ns;
         l->cells = dp_mem_map(cells_bytes(l));
         err = l->cells ? 0 : -ENOMEM;
     }

@@ -35,7 +35,7 @@ bool dp_columns_add_group(unsigned kind, const char *first, size_t n, struct dp_
     size_t i = k->n_values;
     while (i < k->n_types && strcmp(k->types[i].name, first))
         i++;
-    if (columns->n_types != k->n_values || i + n > k->n_types)
+    if (columns->n_types < k->n_values || columns->n_types + n > DP_TYPES_MAX || i + n > k->n_types)
         return false;
     add(k, i, n, columns);
     return true;

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import reader
-from harness import BUILD, environment, free_port, main, new_directory, run, skip, victim, wait_for_server
+from harness import BUILD, environment, free_port, main, new_directory, profiles, run, skip, victim, wait_for_server
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 PAGE = os.sysconf('SC_PAGESIZE')
@@ -62,8 +62,8 @@ def rows_of(answer):
     return {row['name']: row for row in answer['rows']}
 
 
-def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
-    with Victim('blocks', 'heap_rate=1,mmap=on') as v:
+def check_exact(conf):
+    with Victim('blocks', 'heap_rate=1,mmap=on' + conf) as v:
         rows, big = rows_of(v.ask()), v.said['big'] * v.said['blocks']
         first_pages = v.said['blocks'] * (PAGE - 16)  # each has the block's header
         assert rows['make_written']['in_use_bytes'] == rows['make_written']['resident_bytes'] == big
@@ -80,6 +80,25 @@ def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
         assert records['zero_bytes'] == v.said['zeros'], (records, v.said)
         region = rows['map_region']
         assert (region['in_use_bytes'], region['resident_bytes']) == (v.said['region'], v.said['region'] // 4), region
+
+
+def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
+    check_exact('')
+
+
+def that_it_is_exact_with_ages_too():
+    check_exact(',age=on')
+
+
+def that_each_age_has_its_waste_beside_the_lifetimes():
+    r = run([victim('waste'), 'blocks'], 'heap_rate=1,interval=1h,age=on,types=waste')
+    profile = profiles(r)[0]
+    types = [t for t, _ in profile.types]
+    assert [t for t in types if t in ('inuse_space', 'freed_objects', 'outgrown_space', *TYPES)] == ['inuse_space', 'freed_objects', 'outgrown_space', *TYPES], types
+    written = [s for s in profile.samples if 'make_written' in s.names and s.values['inuse_space']]
+    assert written and all(dict(s.labels)['age'] and s.values['resident_space'] == s.values['inuse_space'] and not s.values['freed_objects'] for s in written), written
+    freed = [s for s in profile.samples if s.values['freed_objects']]
+    assert all('age' not in dict(s.labels) and not s.values['resident_space'] for s in freed), freed
 
 
 class Range(ctypes.Structure):

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "base/clock.h"
 #include "host/heap/age.h"
 #include "host/api/recording.h"
 #include "host/heap/lifetime.h"
@@ -69,7 +70,7 @@ static void commit_leaves_records_without_an_entry(bool is_full)
     assert_int_equal(dp_delta_scan(&heap, 0, &base, &rows), 0);
     if (!is_full)
         allocate_and_free(later = new_record());
-    assert_int_equal(dp_heap_age_split(&rows, &lives_base, &lives), 0);
+    assert_int_equal(dp_heap_age_split(&rows, &lives_base, &lives, dp_clock_ns()), 0);
     assert_true(later >= base.n && has_row(&rows, old) && has_row(&rows, later));
     dp_delta_commit(&base, &rows);
     dp_heap_age_commit(&lives_base, &lives);
