@@ -53,10 +53,23 @@
  * n: a wait that finds n = 2048 gets no slot, so that 2047 more may enter between a load and its add.
  *
  * Table: sets of four slots {key, word}, one cache line each, found by the lock's address. A key is address and kind of
- * wait, so that a rwlock's readers and writers are separate. A slot whose word is 0 is free: the first thread that
- * changes its key gets it. A waiter that has just found the old key then enters the same word as the new lock's
- * waiters: the shared word mentioned above. Slots are never freed. Two waiters may claim two slots for one lock; an
- * unlock visits the whole set.
+ * wait, so that a rwlock's readers and writers are separate. A slot whose word is 0 is free, and the next lock may take
+ * it. Slots are never freed. Two waiters may claim two slots for one lock; an unlock visits the whole set.
+ *
+ * A slot must not change its key between the moment when a waiter finds it and the moment when it enters the word: its
+ * time would count for a holder of another lock, perhaps of another kind, so that the profiles would differ in the sum
+ * of each of the two kinds. So the five highest bits of a key count the threads that are about to enter: [KEY]
+ *
+ *     waiter     key + PIN, if it is the right one     CAS, acquire
+ *                enters the word                       add, release
+ *                key - PIN                             release
+ *     claimer    finds a key with no pin and a word of 0; key = CLAIMED          CAS, acquire
+ *                the word is 0: key = its own + PIN, and it enters; else the old key again          release
+ *     holder     reads the key, the word (acquire), the key again: the word is that key's, if both are the same
+ *
+ * Nobody can pin a claimed key, and who had pinned it before has entered by then. So a claimer that sees 0 there is the
+ * slot's only user. For the holder: a word is changed back to 0 before its key changes, and a word that was not 0 does
+ * not come back, for it has times in it. So if the payment's CAS goes through, the key has stayed.
  *
  * Filter: one byte for each set, the number of its words that are not 0. A thread that changes a word from or to 0
  * updates it afterwards; a holder that reads it in between sees no waiter: a missed event. An uncontended unlock loads
@@ -69,9 +82,9 @@
  * timeouts may fill a group: a slot with a debt and without waiters is then taken, and its debt is returned for
  * [unknown holder].
  *
- * All atomics are relaxed: no data is published through these words, and each result depends only on the
- * modification order of its own word. Progress: enter is wait-free; a CAS fails only where another thread's event on
- * the same lock went through.
+ * Except for keys all atomics are relaxed: no data is published through these words, and each result depends only on
+ * the modification order of its own word. Progress: a CAS fails only where another thread's event on the same set went
+ * through; a waiter that fails PIN_TRIES times gets no slot.
  */
 #include "host/locks/contended.h"
 
@@ -95,12 +108,18 @@
 #define GROUP_WAYS DP_CONTENDED_GROUP_WAYS
 #define N_SLOTS    DP_CONTENDED_SLOTS
 
-#define S_BITS     (64 - N_BITS)
+#define S_BITS   (64 - N_BITS)
+#define PIN      (UINT64_C(1) << 59)
+#define KEY_MASK (PIN - 1)
+#define CLAIMED  UINT64_MAX
+
+enum { PIN_TRIES = 64 };
+
 #define CREDIT_MAX (INT64_C(1) << (S_BITS - 4))
 #define SKEW_MAX   (INT64_C(1) << 42) /* about an hour */
 
 struct slot {
-    _Atomic uint64_t key; /* address << 8 | kind, or address << 12 | class; 0: never used */
+    _Atomic uint64_t key; /* address << 8 | kind, or address << 12 | class, and pins; 0: never used */
     _Atomic uint64_t word;
 };
 
@@ -113,12 +132,12 @@ static _Atomic int64_t *open_ns; /* for each slot: the waits that ended there mi
 
 static uint64_t key_of(const void *lock, unsigned kind)
 {
-    return (uint64_t)(uintptr_t)lock << 8 | kind;
+    return ((uint64_t)(uintptr_t)lock << 8 | kind) & KEY_MASK;
 }
 
 static uint64_t futex_key_of(const void *word, unsigned class)
 {
-    return (uint64_t)(uintptr_t)word << DP_FUTEX_CLASS_BITS | class;
+    return ((uint64_t)(uintptr_t)word << DP_FUTEX_CLASS_BITS | class) & KEY_MASK;
 }
 
 /* The first slot of a futex word's group. */
@@ -163,9 +182,40 @@ int dp_contended_init(void)
     return slots ? 0 : -ENOMEM;
 }
 
+/* The key of a slot, without its pins. */
+static uint64_t key_in(const struct slot *slot)
+{
+    return dp_load_relaxed(&slot->key) & KEY_MASK;
+}
+
+/* Whether the slot has this key, which then stays until the caller unpins it. */
+static bool pin(struct slot *slot, uint64_t key)
+{
+    uint64_t found = dp_load_relaxed(&slot->key);
+    for (int tries = 0; tries < PIN_TRIES && (found & KEY_MASK) == key && found / PIN < CLAIMED / PIN; tries++)
+        if (dp_cas_acquire(&slot->key, &found, found + PIN)) /* [KEY] */
+            return true;
+    return false;
+}
+
+static void unpin(struct slot *slot)
+{
+    dp_sub_release(&slot->key, PIN); /* [KEY] who claims the slot sees that the word was entered */
+}
+
+/* Gives a slot, which had the key `old` and a word of 0, this key and one pin. */
+static bool claim(struct slot *slot, uint64_t old, uint64_t key)
+{
+    if (!dp_cas_acquire(&slot->key, &old, CLAIMED)) /* [KEY] */
+        return false;
+    bool is_free = !dp_load_relaxed(&slot->word);
+    dp_store_release(&slot->key, is_free ? key + PIN : old); /* [KEY] nobody enters before the word was read */
+    return is_free;
+}
+
 /*
- * The slot of key among n, or a free one that gets the key. NULL: all are in use, or other threads took WAYS free ones
- * first.
+ * The slot of key among n, or a free one that gets the key; pinned. NULL: all are in use, or other threads took WAYS
+ * free ones first.
  */
 static struct slot *slot_for(struct slot *set, unsigned n, uint64_t key)
 {
@@ -174,30 +224,33 @@ static struct slot *slot_for(struct slot *set, unsigned n, uint64_t key)
         uint64_t idle_key = 0;
         for (struct slot *slot = set; slot < set + n; slot++) {
             uint64_t found = dp_load_relaxed(&slot->key);
-            if (found == key)
+            if ((found & KEY_MASK) == key && pin(slot, key))
                 return slot;
-            if (!idle && !dp_load_relaxed(&slot->word)) {
+            if (!idle && found < PIN && !dp_load_relaxed(&slot->word)) {
                 idle = slot;
                 idle_key = found;
             }
         }
-        if (!idle)
-            return NULL;
-        if (dp_cas_relaxed(&idle->key, &idle_key, key))
+        if (idle && claim(idle, idle_key, key))
             return idle;
     }
     return NULL;
 }
 
+/* slot: pinned, or NULL. */
 static dp_contended_slot enter(struct slot *slot, int64_t begin_ns)
 {
     if (!dp_load_relaxed(&entered))
         dp_store_relaxed(&entered, true);
-    if (!slot || (dp_load_relaxed(&slot->word) & N_MASK) >= N_MOST) {
+    bool is_full = slot && (dp_load_relaxed(&slot->word) & N_MASK) >= N_MOST;
+    if (is_full)
+        unpin(slot);
+    if (!slot || is_full) {
         dp_stats_add(DP_STAT_LOCKS_FULL, 1);
         return 0;
     }
-    uint64_t old = dp_add_relaxed(&slot->word, one_at(begin_ns));
+    uint64_t old = dp_add_release(&slot->word, one_at(begin_ns)); /* [KEY] a holder that sees it sees the key, too */
+    unpin(slot);
     moved(slot, old, old + one_at(begin_ns));
     return (dp_contended_slot)(slot - slots) + 1;
 }
@@ -211,9 +264,9 @@ dp_contended_slot dp_contended_enter(const void *lock, unsigned kind, int64_t be
 static bool take_debt(struct slot *group, struct dp_contended_debt *debt)
 {
     for (struct slot *slot = group; slot < group + GROUP_WAYS; slot++) {
-        uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
+        uint64_t key = key_in(slot), old = dp_load_acquire(&slot->word); /* [KEY] */
         int64_t owed = owed_at(old, 0);
-        if (!old || (old & N_MASK) || owed <= 0 || !dp_cas_relaxed(&slot->word, &old, 0))
+        if (!old || (old & N_MASK) || owed <= 0 || key_in(slot) != key || !dp_cas_relaxed(&slot->word, &old, 0))
             continue;
         moved(slot, old, 0);
         dp_sub_relaxed(&open_ns[slot - slots], owed);
@@ -223,12 +276,14 @@ static bool take_debt(struct slot *group, struct dp_contended_debt *debt)
     return false;
 }
 
-/* A slot of this word, of any class. NULL: none. */
+/* A slot of this word, of any class; pinned. NULL: none. */
 static struct slot *slot_of_word(struct slot *group, const void *word)
 {
-    for (struct slot *slot = group; slot < group + GROUP_WAYS; slot++)
-        if ((dp_load_relaxed(&slot->key) & ~DP_FUTEX_CLASS_MASK) == futex_key_of(word, 0))
+    for (struct slot *slot = group; slot < group + GROUP_WAYS; slot++) {
+        uint64_t key = key_in(slot);
+        if ((key & ~DP_FUTEX_CLASS_MASK) == futex_key_of(word, 0) && pin(slot, key))
             return slot;
+    }
     return NULL;
 }
 
@@ -311,14 +366,17 @@ int64_t dp_contended_cancel(dp_contended_slot number, int64_t begin_ns)
     return paid;
 }
 
-/* The holder of this slot's waiters unlocks at *now (0: not read yet): the time that it owes, 0 if nothing. */
-static int64_t pay(struct slot *slot, uint64_t old, int64_t *now)
+/* The holder of the waiters of this key unlocks at *now (0: not read yet): the time that it owes, 0 if nothing. */
+static int64_t pay(struct slot *slot, uint64_t key, int64_t *now)
 {
-    if (!*now)
-        *now = dp_clock_ns();
-    uint64_t new;
+    uint64_t new, old = dp_load_relaxed(&slot->word);
     int64_t owed;
     do {
+        dp_fence_acquire(); /* [KEY] */
+        if (!old || key_in(slot) != key)
+            return 0;
+        if (!*now)
+            *now = dp_clock_ns();
         owed = owed_at(old, *now);
         new = word_of(old & N_MASK, *now);
     } while (owed > 0 && !dp_cas_relaxed(&slot->word, &old, new));
@@ -337,10 +395,10 @@ int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS
     if (!slots)
         return 0;
     for (struct slot *slot = &slots[set * WAYS]; slot < &slots[(set + 1) * WAYS]; slot++) {
-        uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
-        if (!old || key >> 8 != key_of(lock, 0) >> 8)
+        uint64_t key = key_in(slot);
+        if (key >> 8 != key_of(lock, 0) >> 8)
             continue;
-        int64_t owed = pay(slot, old, &now);
+        int64_t owed = pay(slot, key, &now);
         owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
         if (owed)
             numbers[(key & 0xff) % DP_CONTENDED_KINDS] = (dp_contended_slot)(slot - slots) + 1;
@@ -360,10 +418,10 @@ unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, un
     if (!any || !slots)
         return 0;
     for (struct slot *slot = &slots[first]; n < n_most && slot < &slots[first + GROUP_WAYS]; slot++) {
-        uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
-        if (!old || (key & ~DP_FUTEX_CLASS_MASK) != futex_key_of(word, 0))
+        uint64_t key = key_in(slot);
+        if ((key & ~DP_FUTEX_CLASS_MASK) != futex_key_of(word, 0))
             continue;
-        debts[n].ns = pay(slot, old, &now);
+        debts[n].ns = pay(slot, key, &now);
         debts[n].class = (unsigned)(key & DP_FUTEX_CLASS_MASK);
         debts[n].slot = (dp_contended_slot)(slot - slots) + 1;
         n += debts[n].ns > 0;
@@ -375,7 +433,7 @@ unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_mo
 {
     unsigned n = 0, first = group_of(word);
     for (unsigned i = first; slots && n < n_most && i < first + GROUP_WAYS; i++) {
-        uint64_t key = dp_load_relaxed(&slots[i].key);
+        uint64_t key = key_in(&slots[i]);
         if ((key & ~DP_FUTEX_CLASS_MASK) == futex_key_of(word, 0))
             classes[n++] = (unsigned)(key & DP_FUTEX_CLASS_MASK);
     }

@@ -17,7 +17,7 @@
 
 #define THREADS 3
 
-static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_CAS, LOST_SLOT, LOST_SUM } mutant;
+static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_CAS, LOST_SLOT, LOST_SUM, UNPINNED } mutant;
 
 /* Control passes by _longjmp, which unlike swapcontext makes no system call. */
 static jmp_buf scheduler, context[THREADS];
@@ -56,7 +56,7 @@ static void step_of_sum(void)
         step();
 }
 #define is_sum(p)  _Generic((p), _Atomic int64_t * : true, default : false)
-#define step_at(p) _Generic((p), _Atomic int64_t * : step_of_sum, default : step)()
+#define step_at(p) (is_sum(p) ? step_of_sum() : step_on((const void *)(p)))
 
 /* A model may name memory that nothing changes: no step there. */
 static bool (*is_still)(const void *p);
@@ -79,10 +79,19 @@ static uint64_t seen(uint64_t value)
 #undef dp_add_relaxed
 #undef dp_sub_relaxed
 #undef dp_cas_relaxed
+#undef dp_load_acquire
+#undef dp_store_release
+#undef dp_add_release
+#undef dp_sub_release
+#undef dp_cas_acquire
 #define dp_load_relaxed(p)     (step_on((const void *)(p)), (__typeof__(*(p) + 0))seen(atomic_load(p)))
-#define dp_store_relaxed(p, v) (step(), atomic_store((p), (v)))
+#define dp_store_relaxed(p, v) (step_on((const void *)(p)), atomic_store((p), (v)))
 #define dp_add_relaxed(p, v)   add((p), (v))
 #define dp_sub_relaxed(p, v)   add((p), -(v))
+#define dp_load_acquire(p)     dp_load_relaxed(p)
+#define dp_store_release(p, v) dp_store_relaxed(p, mutant == UNPINNED ? (v)&KEY_MASK : (v))
+#define dp_add_release(p, v)   add((p), (v))
+#define dp_sub_release(p, v)   add((p), mutant == UNPINNED ? 0 : -(v))
 #define add(p, v)                              \
     __extension__({                            \
         step_at(p);                            \
@@ -111,6 +120,10 @@ static uint64_t seen(uint64_t value)
         seen(done_ ? 1 : *(expected));                                     \
         done_;                                                             \
     })
+
+/* Of keys: a pin or a claim. */
+#define dp_cas_acquire(p, expected, v) \
+    dp_cas_relaxed((p), (expected), mutant == UNPINNED && (v) == *(expected) + PIN ? *(expected) : (v))
 
 static int n_clock;
 static int64_t slept_ns;

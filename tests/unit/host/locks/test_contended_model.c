@@ -35,6 +35,34 @@ static int owner[2]; /* thread + 1, of each lock */
 static char lock_memory[1 << 16];
 static const void *lock_address[2];
 
+/* A step only where a scenario asks for it: else a slot is found and entered in one. */
+static bool keys_are_steps;
+static bool is_still_key(const void *p)
+{
+    size_t at = (size_t)((const char *)p - (const char *)slots);
+    return !keys_are_steps && p >= (const void *)slots && p < (const void *)(slots + N_SLOTS) &&
+           at % sizeof *slots == 0;
+}
+
+static int64_t open_of[2]; /* waits of each lock minus what was paid for them: each has a kind of its own */
+
+static unsigned kind_of(int lock)
+{
+    return 1 + (unsigned)lock;
+}
+
+static void wait_of(int lock, int64_t ns)
+{
+    blocked_ns += ns;
+    open_of[lock] += ns;
+}
+
+static void payment_of(int lock, int64_t ns)
+{
+    paid_ns += ns;
+    open_of[lock] -= ns;
+}
+
 static void lock(const struct op *op)
 {
     step();
@@ -45,7 +73,7 @@ static void lock(const struct op *op)
     if (op->what == TRY)
         return;
     int64_t begin_ns = model_clock();
-    dp_contended_slot slot = dp_contended_enter(lock_address[op->lock], 1, begin_ns);
+    dp_contended_slot slot = dp_contended_enter(lock_address[op->lock], kind_of(op->lock), begin_ns);
     thread[running].blocked = op->lock + 1;
     thread[running].timed = op->what != LOCK;
     step();
@@ -55,19 +83,19 @@ static void lock(const struct op *op)
         owner[op->lock] = running + 1;
     int64_t end_ns = model_clock();
     if (!slot) {
-        paid_ns += end_ns - begin_ns; /* [unknown holder] */
+        payment_of(op->lock, end_ns - begin_ns); /* [unknown holder] */
     } else if (mutant == LOST_SLOT) {
         dp_contended_cancel(slot, begin_ns);
     } else if (op->what == GIVE_BACK) {
-        blocked_ns += dp_contended_cancel(slot, begin_ns); /* what was paid for it was waiting time */
+        wait_of(op->lock, dp_contended_cancel(slot, begin_ns)); /* what was paid for it was waiting time */
         return;
     } else if (gave_up) {
-        paid_ns += dp_contended_timed_out(slot, begin_ns, &end_ns);
+        payment_of(op->lock, dp_contended_timed_out(slot, begin_ns, &end_ns));
     } else {
-        paid_ns += dp_contended_acquired(slot, begin_ns, &end_ns); /* [hand-over] */
+        payment_of(op->lock, dp_contended_acquired(slot, begin_ns, &end_ns)); /* [hand-over] */
     }
     assert_true(end_ns >= begin_ns);
-    blocked_ns += end_ns - begin_ns;
+    wait_of(op->lock, end_ns - begin_ns);
 }
 
 static void unlock(const struct op *op)
@@ -80,8 +108,9 @@ static void unlock(const struct op *op)
     dp_contended_slot places[DP_CONTENDED_KINDS] = {0};
     if (seen(deltaprof_lock_may_have_waiters(address)))
         sum = dp_contended_unlock(address, owed_ns, places);
-    assert_true(sum >= 0 && sum == owed_ns[1] && !sum == !places[1]);
-    paid_ns += sum;
+    unsigned kind = kind_of(op->lock);
+    assert_true(sum >= 0 && sum == owed_ns[kind] && !sum == !places[kind]);
+    payment_of(op->lock, sum);
     step();
     owner[op->lock] = 0;
 }
@@ -123,6 +152,7 @@ static uint64_t state_now(void)
     h = dp_hash_bytes(thread, sizeof thread, h);
     h = dp_hash_mix(h ^ (uint64_t)blocked_ns);
     h = dp_hash_mix(h ^ (uint64_t)paid_ns);
+    h = dp_hash_bytes(open_of, sizeof open_of, h);
     for (int i = 0; i < 2; i++) {
         unsigned set = DELTAPROF_LOCK_SET(lock_address[i]);
         h = dp_hash_bytes(&slots[set * WAYS], WAYS * sizeof *slots, h + deltaprof_lock_filter[set]);
@@ -158,6 +188,7 @@ static unsigned choices(void)
 static void clear(void)
 {
     memset(owner, 0, sizeof owner);
+    memset(open_of, 0, sizeof open_of);
     for (int i = 0; i < 2; i++) {
         unsigned set = DELTAPROF_LOCK_SET(lock_address[i]);
         memset(&slots[set * WAYS], 0, WAYS * sizeof *slots);
@@ -166,27 +197,29 @@ static void clear(void)
     }
 }
 
-/* All have ended: paid and blocked differ by what still stands in the words, a debt (S < 0) or a credit, and by nothing
- * else. */
+/* All have ended: what was paid for each lock and its waits differ by what still stands in its words, a debt (S < 0) or
+ * a credit, and by nothing else. */
 static bool balanced(void)
 {
-    int64_t open = 0;
+    int64_t open[2] = {0};
     for (int i = 0; i < (lock_address[0] == lock_address[1] ? 1 : 2); i++) {
         unsigned set = DELTAPROF_LOCK_SET(lock_address[i]);
         unsigned busy = 0;
         if (i == 1 && set == DELTAPROF_LOCK_SET(lock_address[0]))
             break;
         for (int way = 0; way < WAYS; way++) {
-            uint64_t word = atomic_load(&slots[set * WAYS + way].word);
-            if (word & N_MASK)
+            const struct slot *slot = &slots[set * WAYS + way];
+            uint64_t word = atomic_load(&slot->word), key = atomic_load(&slot->key);
+            if (word & N_MASK || key >= PIN)
                 return false;
-            open += owed_at(word, 0);
+            if (word)
+                open[(key & 0xff) - 1] += owed_at(word, 0);
             busy += word != 0;
         }
         if (deltaprof_lock_filter[set] != busy)
             return false;
     }
-    return paid_ns + open == blocked_ns;
+    return open[0] == open_of[0] && open[1] == open_of[1];
 }
 
 static bool search(const struct scenario *which)
@@ -212,6 +245,11 @@ static const struct scenario mixed = {"a timeout, an acquisition, then a new hol
 static const struct scenario taken = {"a wait taken back", {{TURN(LOCK, 0)}, {TURN(GIVE_BACK, 0)}, {TURN(LOCK, 0)}}};
 static const struct scenario nested = {
     "two locks of one set", {{{LOCK, 0}, {LOCK, 1}, {UNLOCK, 1}, {UNLOCK, 0}}, {TURN(LOCK, 0)}, {TURN(LOCK, 1)}}};
+static const struct scenario successive = {"a slot that gets another lock",
+                                           {{{LOCK, 0}, {UNLOCK, 0}}, {TURN(LOCK, 0), TURN(LOCK, 1)}, {TURN(LOCK, 1)}}};
+static const struct scenario unlocked_late = {
+    "a slot that gets another lock at an unlock",
+    {{TURN(LOCK, 0)}, {{LOCK, 1}, {GIVE_BACK, 0}, {UNLOCK, 0}, {UNLOCK, 1}}, {TURN(LOCK, 1)}}};
 static const struct scenario barging = {"a try that gets in between",
                                         {{TURN(LOCK, 0)}, {TURN(TRY, 0)}, {TURN(LOCK, 0)}}};
 
@@ -220,12 +258,13 @@ static const struct scenario months = {"a holder for months",
 static const struct scenario gave_up = {"a holder for months, and one that gives up",
                                         {{{LOCK, 0}, {SLEEP, 0}, {UNLOCK, 0}}, {TURN(TIMED, 0)}, {TURN(LOCK, 0)}}};
 
-static const struct scenario *const all[] = {&one_lock, &twice,   &timed,  &mixed,  &taken,
-                                             &nested,   &barging, &months, &gave_up};
+static const struct scenario *const all[] = {&one_lock,   &twice,         &timed,   &mixed,  &taken,  &nested,
+                                             &successive, &unlocked_late, &barging, &months, &gave_up};
 
 static int two_locks_in_one_set(void **state)
 {
     assert_int_equal(dp_contended_init(), 0);
+    is_still = is_still_key;
     lock_address[0] = lock_memory;
     for (size_t i = 8; i < sizeof lock_memory; i += 8)
         if (DELTAPROF_LOCK_SET(lock_memory + i) == DELTAPROF_LOCK_SET(lock_memory)) {
@@ -241,6 +280,8 @@ static void every_interleaving_balances(void **state)
     mutant = NONE;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sums_are_steps = all[i] == &months || all[i] == &twice;
+        keys_are_steps = all[i] == &nested || all[i] == &successive || all[i] == &unlocked_late ||
+                         all[i] == &one_lock || all[i] == &barging;
         assert_false(search(all[i]));
         assert_true(n_ends > 0);
         /* Only a timeout after the last unlock leaves something to pay, and nothing is ever paid in vain. */
@@ -251,6 +292,7 @@ static void every_interleaving_balances(void **state)
 
 static void the_search_finds_broken_steps(void **state)
 {
+    keys_are_steps = true;
     mutant = BLIND_CAS;
     assert_true(search(&one_lock));
     mutant = TORN_ADD;
@@ -259,6 +301,8 @@ static void the_search_finds_broken_steps(void **state)
     assert_true(search(&taken));
     mutant = LOST_SLOT;
     assert_true(search(&one_lock));
+    mutant = UNPINNED;
+    assert_true(search(&nested));
     mutant = LOST_SUM;
     assert_true(search(&months));
     mutant = NONE;
