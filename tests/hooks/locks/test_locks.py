@@ -106,6 +106,18 @@ def that_locks_may_be_destroyed_and_holders_may_end():
     balance(r, child)
 
 
+def that_a_wait_at_the_end_is_owed_by_who_still_holds():
+    """Without the waits that the end of the process cut off, the profiles agree to the nanosecond. Of these, the mutex profile
+    has what was waited until a reader unlocked; the block profile has them whole."""
+    r = same([victim('locks'), 'unfinished'], ALL)
+    t = totals(r)
+    by = {kind: reader.by_function(t[kind], 'delay', {'waits_for_readers', 'waits_for_ever', 'reads_no_more', 'take_turn'}) for kind in t}
+    assert delay(t['mutex'], 'mutex') == delay(t['chain'], 'mutex') == by['block']['take_turn'] > 0, by
+    assert delay(t['mutex'], 'rwlock-write') == delay(t['chain'], 'rwlock-write') == by['mutex']['reads_no_more'] >= 5e6, by
+    assert delay(t['block'], 'rwlock-write') == by['block']['waits_for_readers'] >= by['mutex']['reads_no_more'] + 5e6, by
+    assert delay(t['block'], 'mutex') - by['block']['take_turn'] == by['block']['waits_for_ever'] >= 1e7, by
+
+
 def that_a_tenure_ends_in_cond_wait():
     r = same([victim('locks'), 'conditions'], ALL)
     balance(r)

@@ -11,6 +11,8 @@
  *   timeouts THREADS N US  as turns, where every third try is timed; rwlocks too
  *   ends                   waits that time out, five or six of 10 ms in each function; a wait that ends because
  *                          the holder ends; a lock that is destroyed while it is held
+ *   unfinished             turns; then the process ends while a thread waits for two readers, one of which has
+ *                          unlocked, and another one for a mutex that stays held
  *   single                 a process without threads: no waits
  */
 #include "../../support/locks.h"
@@ -315,6 +317,54 @@ static int ends(void)
     return wrong;
 }
 
+/* ---- waits that the end of the process cuts off ----------------------------------------------------------------- */
+
+APART static void waits_for_readers(void)
+{
+    says_it_takes();
+    pthread_rwlock_wrlock(&rwlock);
+}
+
+APART static void waits_for_ever(void)
+{
+    says_it_takes();
+    pthread_mutex_lock(&mutex);
+}
+
+static void *is_cut_off(void *arg)
+{
+    if (arg)
+        waits_for_readers();
+    else
+        waits_for_ever();
+    return arg;
+}
+
+APART static void reads_no_more(void)
+{
+    pthread_rwlock_unlock(&rwlock);
+}
+
+static int unfinished(void)
+{
+    pthread_t thread;
+    turns = 500, turn_us = 20, enough = 50;
+    run_threads(4, takes_turns);
+    pthread_mutex_lock(&mutex);
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_rwlock_rdlock(&rwlock);
+    for (intptr_t i = 0; i < 2; i++) {
+        pthread_create(&thread, NULL, is_cut_off, (void *)i);
+        while (!taker)
+            sched_yield();
+        until_it_sleeps();
+    }
+    pass_us(5000);
+    reads_no_more();
+    pass_us(5000);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -348,6 +398,8 @@ int main(int argc, char **argv)
         last_turn();
     } else if (strcmp(what, "ends") == 0) {
         return ends();
+    } else if (strcmp(what, "unfinished") == 0) {
+        return unfinished();
     } else if (strcmp(what, "conditions") == 0) {
         run_threads(2, on_conditions);
     } else if (strcmp(what, "single") == 0) {
