@@ -147,8 +147,8 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
 }
 
 /*
- * Logs that the last profiles are lost. Bypasses the host's log callback: the other thread may be stuck in it, or it
- * may need a lock that this thread holds.
+ * Logs that the last profiles were not written. Bypasses the host's log callback: the other thread may be stuck in it,
+ * or it may need a lock that this thread holds.
  */
 static void say_late(void)
 {
@@ -157,8 +157,8 @@ static void say_late(void)
         return;
     dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&process_exit.timeout_ns));
     dp_log_bypass(true);
-    dp_log(DP_LOG_ERROR, "exit_timeout=%s: the last profiles were not written to %s in time; they are lost", timeout,
-           dp_agent_tick_directory());
+    dp_log(DP_LOG_ERROR, "exit_timeout=%s: the last profiles were not written to %s in time; they %s", timeout,
+           dp_agent_tick_directory(), dp_agent_tick_lost_words());
     dp_log_bypass(false);
 }
 

@@ -152,14 +152,19 @@ static int ready(void)
     return err;
 }
 
+const char *dp_agent_tick_lost_words(void)
+{
+    return dp_shared_file_is_own() ? "stay in the tables, for deltaprof recover" : "are lost";
+}
+
 static void log_result(int err)
 {
     bool lost = dp_load_relaxed(&tick.is_last);
     if (err && lost)
-        dp_store_relaxed(&cause.last, 0); /* logged again: the pending profiles are lost now */
+        dp_store_relaxed(&cause.last, 0); /* logged again: no tick follows that writes the pending profiles */
     if (err)
         dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m; they %s", paths.files.dir,
-                    (unsigned)geteuid(), lost ? "are lost" : "stay pending");
+                    (unsigned)geteuid(), !lost ? "stay pending" : dp_agent_tick_lost_words());
     else
         dp_log_once(&cause, 0, "profiles are written in %s again", paths.files.dir);
 }

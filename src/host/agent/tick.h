@@ -33,8 +33,10 @@ int dp_agent_tick_last(int64_t deadline_ns);
 bool dp_agent_tick_is_mine(void);
 int dp_agent_tick_crashed(int64_t deadline_ns);
 
-/* At exit: logs a failed tick as lost, not as pending, because no tick follows. */
+/* At exit: no tick follows, so a failed one is not logged as pending. */
 void dp_agent_tick_set_last(bool is);
+/* What a log line says of profiles that this process will not write: that they "are lost", or where they stay. */
+const char *dp_agent_tick_lost_words(void);
 
 /* While set, profiles have the comment #exit: the process begins to end, and no handler or destructor has run. */
 void dp_agent_tick_set_exit(bool is);

@@ -59,6 +59,11 @@ bool dp_shared_file_is_mapped(void)
     return file.mapped;
 }
 
+bool dp_shared_file_is_own(void)
+{
+    return file.own;
+}
+
 struct dp_tables_file *dp_shared_file_header(void)
 {
     return file.header;

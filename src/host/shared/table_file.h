@@ -14,6 +14,8 @@ int dp_shared_file_init(const struct dp_config *conf);
 /* is_mapped: whether the arrays are in a file, maybe the parent's. is_wanted: that, or a file is to be made. */
 bool dp_shared_file_is_wanted(void);
 bool dp_shared_file_is_mapped(void);
+/* Whether this process made the file: what it does not deliver, another program can. */
+bool dp_shared_file_is_own(void);
 
 /* The first n entries of one array, for a new file, in place of a copy of the array. */
 struct dp_shared_content {

@@ -10,6 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 
 import reader
@@ -229,6 +230,26 @@ def that_a_normal_end_leaves_no_file():
         done = subprocess.run(['/bin/sh', '-c', 'x=$(echo 1); : "$x"; exit 3'],
                               env=environment(f'heap_rate=1,cpu_rate=0,log=none,tables={t.tables}', t.out))
         assert done.returncode == 3 and t.left() == [], t.left()
+
+
+def that_profiles_without_a_directory_stay_in_the_tables():
+    """At the end of the process the line says so, and recover delivers them once there is a directory."""
+    with Tables() as t:
+        conf = f'heap_rate=1,cpu_rate=0,interval=0,tables={t.tables}'
+        with subprocess.Popen([sys.executable, '-c', 'input(); print("read", flush=True); input()'], env=environment(conf, t.out),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+            p.stdin.write('read\n')
+            p.stdin.flush()
+            assert p.stdout.readline() == 'read\n'
+            assert len(t.left()) == 1, t.left()
+            os.rmdir(t.out)
+            _, errors = p.communicate('end\n', timeout=60)
+        assert 'stay in the tables, for deltaprof recover' in errors and 'lost' not in errors, errors
+        os.mkdir(t.out)
+        t.deltaprof('recover', t.tables)
+        assert t.left() == [], t.left()
+        last = reader.load(reader.files(t.out, 'heap', '*', str(p.pid))[-1])
+        assert sum(s.values['alloc_objects'] for s in last.samples) and '#ended' in last.comments, last.comments
 
 
 def that_a_living_process_is_read_without_its_help():
