@@ -40,6 +40,7 @@
     X(WALL_UNLISTED, WALL, "threads whose life is not told apart: there are too many")                                 \
     X(WALL_UNSEEN, WALL, "looks at threads that did not show where they wait: /proc or a sandbox forbids it")          \
     X(MAPS_LOST, HEAP, "changes of mappings that could not be kept: too many ranges, or threads")                      \
+    X(LATE, ALL, "samples taken while the last profiles were written, or after them: no file may have them")           \
     X(TICKS, NONE, "ticks delivered")                                                                                  \
     X(WRITE_ERRORS, ALL, "deltas not taken by a sink, kept pending")
 

@@ -50,7 +50,11 @@ struct dp_tables_file_array {
     _Atomic uint32_t committed; /* entries of each part that have memory; only grows */
 };
 
-enum dp_tables_file_state { DP_TABLE_RUNS, DP_TABLE_IS_DONE /* all was delivered: a reader only deletes the file */ };
+enum dp_tables_file_state {
+    DP_TABLE_RUNS,
+    DP_TABLE_IS_DONE,  /* all was delivered: a reader only deletes the file */
+    DP_TABLE_HAS_REST, /* the process ended by itself, and other threads recorded more after its last profiles */
+};
 
 /* What a column has: the counters of one kind when file `seq` was written. */
 struct dp_tables_file_column {

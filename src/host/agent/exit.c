@@ -7,6 +7,9 @@
  * was in use until then. So the end of a process has two ticks: one before the handlers
  * (dp_agent_exit_before_handlers), with the comment #exit, and one after them.
  *
+ * Other threads of the program may allocate while and after the last tick is written. Their table then stays, and
+ * whoever reads it next writes the rest to a file; without a table the line at exit counts these samples.
+ *
  * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
  * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of
  * short programs have names, and only if this thread is not inside an allocator (its countdown is not guarded).
@@ -172,11 +175,14 @@ static void deliver(bool ordinary, int64_t deadline_ns)
         dp_log_bypass(true);
     if (!ordinary && inside_malloc)
         dp_agent_tick_set_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
-    if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
+    bool is_in_time = write_in_time(ordinary && !inside_malloc, deadline_ns);
+    if (!is_in_time)
         say_late();
-    else if (dp_agent_tick_is_delivered())
-        dp_shared_file_set_done(true, true);
+    else if (!dp_shared_file_is_own())
+        dp_stats_add(DP_STAT_LATE, dp_agent_tick_late_samples());
     talk();
+    if (is_in_time && dp_agent_tick_is_delivered())
+        dp_shared_file_set_end(dp_agent_tick_late_samples() != 0);
     if (!ordinary)
         dp_log_bypass(false);
     deltaprof_guard_exit(kept);

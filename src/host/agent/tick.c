@@ -66,6 +66,7 @@ static struct {
     _Atomic bool is_last, is_exit, in_handler; /* relaxed: set by the thread that waits for the tick */
     unsigned under_way;                        /* 1 + the kind that is being written, or NOTHING */
     struct standing told; /* at the last tick that was an exit's and was written whole; zero: none */
+    struct standing last; /* when the last tick of the process began; zero: there was none */
     _Atomic int64_t covered_ns[DP_KIND_DELTAS], highest; /* highest: sampled bytes in use then; relaxed: numbers */
 } tick;
 static DP_LARGE _Alignas(DP_PAGE_LEAST) struct { /* in one page */
@@ -256,6 +257,13 @@ static struct standing standing(void)
     return (struct standing){dp_stats_read(DP_STAT_SAMPLES), dp_tally_read(DP_TALLY_LIVE), dp_heap_peak_in_use()};
 }
 
+uint64_t dp_agent_tick_late_samples(void)
+{
+    struct standing now = standing();
+    bool is_same = now.n_live == tick.last.n_live && now.in_use_bytes == tick.last.in_use_bytes;
+    return !tick.last.n_samples || is_same ? 0 : now.n_samples - tick.last.n_samples;
+}
+
 /* Notes what is written next. False: a crash left it in an unknown state. */
 static bool is_next(unsigned what, unsigned crashed)
 {
@@ -294,6 +302,8 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     bool is_peak = now.in_use_bytes > dp_load_relaxed(&tick.highest), is_exit = dp_load_relaxed(&tick.is_exit);
     if (!dp_agent_tick_has_sink()) /* a start without `out` had the lock before */
         return 0;
+    if (dp_load_relaxed(&tick.is_last))
+        tick.last = now;
     if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
         return 0; /* the destructors changed nothing: the tick before them was the last */
     dp_quiet_begin(&before);
@@ -473,7 +483,7 @@ DP_IN_CHILD void dp_agent_tick_fork_child(void)
     dp_store_relaxed(&tick.has_failed, false);
     dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&tick.is_exit, false);
-    tick.told = (struct standing){0};
+    tick.told = tick.last = (struct standing){0};
     dp_store_relaxed(&tick.highest, 0);
     covered(dp_clock_coarse_ns());
     dp_store_relaxed(&tick.in_handler, false);

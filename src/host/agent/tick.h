@@ -54,6 +54,12 @@ int64_t dp_agent_tick_covered_ns(unsigned kind);
 /* Whether the last tick left nothing behind that a file should have. */
 bool dp_agent_tick_is_delivered(void);
 
+/*
+ * After the last tick: the number of samples that other threads took since it began, among them allocations. Some may
+ * be in its files. Context: the thread for which the tick was written.
+ */
+uint64_t dp_agent_tick_late_samples(void);
+
 /* For the summary at exit: number of files written by this process, and the directory. */
 uint64_t dp_agent_tick_files(void);
 const char *dp_agent_tick_directory(void);

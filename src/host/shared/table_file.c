@@ -396,12 +396,12 @@ int dp_shared_file_failure(const char **directory, const char **what)
     return dp_load_relaxed(&file.err);
 }
 
-void dp_shared_file_set_done(bool is_done, bool is_end)
+void dp_shared_file_set_end(bool has_rest)
 {
     if (!file.own)
         return;
-    dp_store_relaxed(&file.header->state, is_done ? DP_TABLE_IS_DONE : DP_TABLE_RUNS);
-    if (!is_done || !is_end || dp_process_has_seccomp() || dp_process_is_filtered())
+    dp_store_relaxed(&file.header->state, has_rest ? DP_TABLE_HAS_REST : DP_TABLE_IS_DONE);
+    if (has_rest || dp_process_has_seccomp() || dp_process_is_filtered())
         return;
     char path[sizeof file.directory + sizeof file.name + 1];
     int saved = errno;

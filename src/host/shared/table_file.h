@@ -40,10 +40,10 @@ struct dp_tables_file *dp_shared_file_header(void);
 void dp_shared_file_commit(enum dp_tables_array id, uint32_t n);
 
 /*
- * Writes to the file whether all its data was delivered; a reader then has nothing to do. is_end, if so: the process
- * ends; deletes the file, unless another program is to read it first. Async-signal-safe.
+ * The process ends, and has delivered its last profiles. has_rest: it has recorded more since, which a reader delivers;
+ * else deletes the file, unless another program is to read it first. Async-signal-safe.
  */
-void dp_shared_file_set_done(bool is_done, bool is_end);
+void dp_shared_file_set_end(bool has_rest);
 /* Writes to the file that CPU time was sampled at mono_ns: if the process is killed, its last window ends no earlier.
  * Any context. */
 void dp_shared_file_set_sampled(int64_t mono_ns);

@@ -77,8 +77,9 @@ static void describe(struct dp_recover_table *t, int fd, const char *served)
     t->is_written_outside = !*h.out && *served;
     if (t->is_written_outside)
         snprintf(t->out, sizeof t->out, "%s", served);
-    bool is_done = dp_load_relaxed(&h.state) == DP_TABLE_IS_DONE;
-    t->was_killed = !is_done;
+    uint32_t state = dp_load_relaxed(&h.state);
+    bool is_done = state == DP_TABLE_IS_DONE;
+    t->was_killed = !is_done && state != DP_TABLE_HAS_REST;
     t->state = !has_ended(fd, &h)                  ? DP_RECOVER_LIVES
                : is_done && !t->is_written_outside ? DP_RECOVER_DONE
                                                    : DP_RECOVER_ENDED;

@@ -232,6 +232,27 @@ def that_a_normal_end_leaves_no_file():
         assert done.returncode == 3 and t.left() == [], t.left()
 
 
+def that_allocations_while_the_last_profile_is_written_come_later():
+    """Of other threads: their table stays, and its file says that the process was not killed. In some rounds none comes so late."""
+    def is_late():
+        with Tables() as t:
+            done = t.start(4, 'exit', 'heap_rate=1,cpu_rate=0,log=none')
+            assert done.wait(timeout=60) == 0, done
+            pid, begun, *_ = t.book()
+            left, before = t.left(), t.heap(pid)[1]
+            t.deltaprof('recover', t.tables)
+            sums, files = t.heap(pid)
+            assert t.left() == [] and before == files[:len(before)], (t.left(), before, files)
+            assert sum(row[0] for name, row in sums.items() if name in FUNCTIONS) <= begun[0], (sums, begun)
+            if len(files) == len(before):
+                return False
+            rest = reader.load(files[-1])
+            assert left and len(files) == len(before) + 1, (left, before, files)
+            assert '#ended' in rest.comments and '#killed' not in rest.comments, rest.comments
+            return sum(s.values['alloc_objects'] for s in rest.samples)
+    wait_until(is_late)
+
+
 def that_profiles_without_a_directory_stay_in_the_tables():
     """At the end of the process the line says so, and recover delivers them once there is a directory."""
     with Tables() as t:

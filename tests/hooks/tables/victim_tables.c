@@ -3,7 +3,7 @@
 // after: victim_tables PAGE THREADS MODE. MODE: "plain"; "fork": a child does the same, its parent goes on; "exec": the
 // program executes itself once before it begins; "grow": frees nothing and writes to all blocks; "raw": a child made by
 // a raw clone does, which is no process to book; "left": the main thread has left by pthread_exit; "user": it becomes
-// another user before it begins.
+// another user before it begins; "exit": main returns while the other threads go on.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ struct book {
 
 static struct book *book;
 static int main_leaves;
-static bool grows;
+static bool grows, main_returns;
 
 #define MAKER(name)                                                      \
     __attribute__((noinline, noclone)) static void *name(size_t n_bytes) \
@@ -106,6 +106,11 @@ static void run_all(unsigned n_threads)
         pthread_create(&thread, NULL, run, (void *)(uintptr_t)(i * 7919));
     if (main_leaves)
         pthread_exit(NULL);
+    if (main_returns) {
+        while (atomic_load(&book->done.allocs) < 1000)
+            sched_yield();
+        return;
+    }
     run((void *)(uintptr_t)(getpid() * 31));
 }
 
@@ -151,5 +156,6 @@ int main(int argc, char **argv)
         return 1;
     grows = !strcmp(argv[3], "grow");
     main_leaves = !strcmp(argv[3], "left");
+    main_returns = !strcmp(argv[3], "exit");
     run_all(n_threads);
 }
