@@ -291,9 +291,22 @@ void dp_recover_end_files(int lock)
     dp_tables_place_set_files(lock, "");
 }
 
+static bool has_tables(const char *directory)
+{
+    bool has = false;
+    DIR *dir = opendir(directory);
+    for (struct dirent *entry; dir && !has && (entry = readdir(dir));)
+        has = is_name(entry->d_name) || is_unfinished(entry->d_name);
+    if (dir)
+        closedir(dir);
+    return has;
+}
+
 void dp_recover_end_serving(const char *directory)
 {
     char path[PATH_MAX];
+    if (has_tables(directory)) /* that file says where their last files belong */
+        return;
     snprintf(path, sizeof path, "%s/" DP_TABLES_SERVE_FILE, directory);
     unlink(path);
     rmdir(directory);

@@ -132,7 +132,7 @@ void dp_recover_touch_files(int lock);
 void dp_recover_end_files(int lock);
 /* Whether such a program has ended and its files go on: where they are. */
 bool dp_recover_was_served(const char *directory, char out[PATH_MAX]);
-/* Deletes the file of that lock, and the directory if nothing else is in it. */
+/* If the directory has no tables: deletes the file of that lock, and the directory unless it has other files. */
 void dp_recover_end_serving(const char *directory);
 /* Whether another program serves the directory. */
 bool dp_recover_is_served(const char *directory);

@@ -457,28 +457,6 @@ def that_root_sees_the_processes_of_other_users():
         subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', DELTAPROF, 'recover'], capture_output=True, cwd='/')
 
 
-def that_a_family_whose_server_was_killed_is_recovered():
-    out = new_directory()
-    run = subprocess.Popen([DELTAPROF, 'run', '--serve', '127.0.0.1:20000-29999', '-o', EXACT.replace('out=none', f'out={out}'),
-                            '--', victim('works'), '70', 'wait'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        tables = re.search(r'profiles of (\S+)', run.stderr.readline().decode())[1]
-        assert run.stdout.readline() == b'done\n'
-        subprocess.run(['pkill', '-9', '-f', f'serve .*--while {run.pid} '], check=True)
-    finally:
-        run.kill()
-        run.wait()
-        run.stdout.close()
-        run.stderr.close()
-
-    def made_in_files():
-        subprocess.run([DELTAPROF, 'recover'], capture_output=True, timeout=60)
-        files = [reader.load(os.path.join(out, name)) for name in os.listdir(out) if name.endswith('.heap.pb.gz')]
-        return sum(n for f in files for n in made(f).values())
-    wait_until(lambda: made_in_files() == 70)
-    assert not os.path.exists(tables), os.listdir(tables)
-
-
 def that_wrong_arguments_are_named():
     for words, status, what in ((['--listen', 'here'], 2, 'HOST:PORT'), (['--listen', '*:7070'], 2, '--token'),
                                 (['--while', 'x'], 2, '--while x'), (['--interval', '3', '-o', 'x'], 2, '--interval 3'), (['--keep', '9'], 2, '-o DIR'),
