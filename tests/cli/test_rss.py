@@ -180,27 +180,35 @@ class Rss(unittest.TestCase):
     def growing(self, conf, then):
         return Program([DELTAPROF, 'run', '-o', f'symbolize=none,out={self.out},{conf}', '--', sys.executable, '-c', self.GROWS % then], cwd='/')
 
-    def test_memory_that_came_after_the_last_tick_is_explained_if_the_process_can_be_asked(self):
-        wait = 'import os\n        while not any(".heap." in n for n in os.listdir("%s")): time.sleep(.05)\n        use(64)' % self.out
+    def test_memory_that_came_after_the_last_tick_is_explained_without_help_of_the_process(self):
+        """It is stopped, so nothing can be asked of it."""
+        wait = 'while not any(".heap." in n for n in os.listdir("%s")): time.sleep(.05)\n        use(64)' % self.out
+        with self.growing('interval=1s,heap_rate=64k', 'os = __import__("os")\n        ' + wait) as program:
+            os.kill(program.process.pid, signal.SIGSTOP)
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            status, answer = rss(program.pid)
+            os.kill(program.process.pid, signal.SIGCONT)
+            self.assertEqual(status, 0, answer)
+        self.assertGreater(answer['explained_bytes'], 0.93 * answer['anonymous_bytes'], text)
+        self.assertGreater(self.adds_up(answer)['malloc, in use'], 60 << 20, text)
+        self.assertNotIn(' ago)', text)
+
+    def test_what_only_the_process_can_count_is_asked_of_it(self):
+        """By waste: no file has its columns, so an answer is one of the endpoint."""
         with open(self.out + '/token', 'w') as token:
             token.write('secret\n')
-        asked = ['signal=USR2', f'listen=unix:{self.out}/socket', f'listen=127.0.0.1:7300-7390,token={self.out}/token']
-        for conf in asked:
-            for name in os.listdir(self.out):
-                if name != 'token':
-                    os.remove(self.out + '/' + name)
-            with self.growing(f'interval=1s,heap_rate=64k,{conf}', 'os = __import__("os")\n        ' + wait) as program:
-                time.sleep(2 if 'listen' in conf else 0.2)  # the endpoint binds after a second
-                text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
-                status, answer = rss(program.pid)
-                self.assertEqual(status, 0, answer)
-            self.assertGreater(answer['explained_bytes'], 0.93 * answer['anonymous_bytes'], (conf, text))
-            self.assertNotIn(' ago)', text)
+        for conf in f'listen=unix:{self.out}/socket', f'listen=127.0.0.1:7300-7390,token={self.out}/token':
+            with self.growing(f'interval=1h,heap_rate=64k,{conf}', 'pass') as program:
+                deadline = time.monotonic() + 60
+                while (done := subprocess.run([DELTAPROF, 'waste', '--json', program.pid], text=True, capture_output=True)).returncode:
+                    self.assertLess(time.monotonic(), deadline, (conf, done))  # the endpoint is not there at once
+                    time.sleep(0.1)
+                self.assertGreater(json.loads(done.stdout)['in_use_bytes'], 7 << 20, conf)
 
     def test_the_row_says_how_old_the_profile_is_and_the_rest_is_listed(self):
         wait = ('os = __import__("os")\n        while not any(".heap." in n for n in os.listdir("%s")): time.sleep(.05)\n        time.sleep(.2)\n'
                 '        mmap = __import__("mmap").mmap(-1, 32 << 20, flags=0x22)\n        mmap.write(bytes(32 << 20))' % self.out)
-        with self.growing('interval=1s,heap_rate=64k', wait) as program:
+        with self.growing('interval=1s,heap_rate=64k,tables=none', wait) as program:
             os.kill(program.process.pid, signal.SIGSTOP)
             time.sleep(3)
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout

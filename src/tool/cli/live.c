@@ -76,8 +76,7 @@ static int read_as_its_user(const char *verb, pid_t pid, const char *path)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : NO_TABLES;
 }
 
-/* Replaces the word. 1: the process has no tables. */
-static int replace(const char *verb, char **word, pid_t pid)
+int dp_cli_live_replace(const char *verb, char **word, pid_t pid)
 {
     const char *temporary = getenv("TMPDIR");
     if (n_directories == DIRECTORIES_MOST)
@@ -120,7 +119,7 @@ int dp_cli_live_begin(const char *verb, char **words, int n)
         pid_t pid = dp_cli_options_pid(words[i]);
         if (!pid && words[i][0] != '-')
             deliver(words[i]);
-        int result = pid ? replace(verb, &words[i], pid) : 0;
+        int result = pid ? dp_cli_live_replace(verb, &words[i], pid) : 0;
         if (result < 0)
             return -result;
         if (result && strcmp(verb, "summary")) {

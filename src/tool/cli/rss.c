@@ -4,6 +4,7 @@
 
 #include "tool/query/at.h"
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/options.h"
 #include "tool/query/print.h"
 #include "tool/query/files.h"
@@ -27,9 +28,12 @@ static const char about[] =
     "rest, which is not explained.\n"
     "\n"
     "A profiled process measures these parts at each tick and writes them into comments of its profiles. With PID,\n"
-    "they are brought up to date by /proc/PID/smaps, and a process with listen= or signal= is asked for a profile of\n"
-    "now; else the row says how old the newest one is. The profiles of PID are read from the directory to which it\n"
-    "writes them, or from DIR. The memory of a process that is not profiled is divided by kind of mapping. Shared\n"
+    "they are brought up to date by /proc/PID/smaps and, for malloc, by the tables of the process (tables=), which "
+    "are\n"
+    "read without its help; if it has none, the row says how old the profile is. The profiles of PID are read from "
+    "the\n"
+    "directory to which it writes them, or from DIR. The memory of a process that is not profiled is divided by kind "
+    "of mapping. Shared\n"
     "memory and pages of files are not anonymous, and are shown separately. The children of PID are added, so that\n"
     "the master of a server stands for all its workers.\n"
     "\n"
@@ -236,22 +240,25 @@ static int out_of_memory(void)
     return DP_EXIT_FAILED;
 }
 
-/* Divides the memory of one process, by a profile of now if it gives one. */
+/*
+ * Divides the memory of one process, by its newest profile and by its tables, which are read just before its mappings.
+ * Without tables the profile may be old.
+ */
 static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_t pid, const char *directory)
 {
     struct dp_rss then = {.parts = {0}};
+    char number[24], *tables = number;
+    snprintf(number, sizeof number, "%d", (int)pid);
+    if (dp_cli_live_replace("rss", &tables, pid) < 0) /* a line says why they cannot be read */
+        tables = number;
     int status = dp_rss_process_read(process, pid);
-    char *profile = status ? NULL : dp_rss_profile_find(process, directory);
-    char *fresh = status ? NULL : dp_rss_profile_ask(process, profile, directory, "");
-    if (fresh) {
-        free(profile);
-        profile = fresh;
-        dp_rss_process_fini(process); /* what was resident before is not what the profile saw */
-        *process = (struct dp_rss_process){.pid = pid};
-        status = dp_rss_process_read(process, pid);
-    }
+    char *profile = status ? NULL : dp_rss_profile_find(process, directory, true);
+    char *now = profile && tables != number ? dp_rss_profile_find(process, tables, false) : NULL;
     if (!status && profile)
         status = dp_rss_profile_read(&then, &profile, 1);
+    if (!status && now)
+        status = dp_rss_profile_grow(&then, profile, now);
+    dp_cli_live_end();
     if (!status && directory && !profile) {
         dp_query_print_error("rss", "%s: no heap profile of process %d since it began", directory, (int)pid);
         status = DP_EXIT_FAILED;
@@ -259,6 +266,7 @@ static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_
     if (!status && !(profile ? dp_rss_combine(process, &then, rss) : dp_rss_process_parts(process, rss)))
         status = out_of_memory();
     free(profile);
+    free(now);
     dp_rss_fini(&then);
     return status;
 }

@@ -285,7 +285,7 @@ static char *find_profile(pid_t pid, const char *directory)
     struct dp_rss_process process = {.pid = pid};
     char *found = NULL;
     if (!dp_rss_process_read(&process, pid)) {
-        char *newest = dp_rss_profile_find(&process, directory);
+        char *newest = dp_rss_profile_find(&process, directory, false);
         found = dp_rss_profile_ask(&process, newest, directory, "?types=waste");
         if (found)
             free(newest);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tool/rss/ask.c - asks a running process for a profile of now: through its endpoint (listen=), or by the signal that
- * asks for a tick (signal=). Otherwise the newest file may be older than the memory that it shall explain.
+ * asks for a tick (signal=). For `deltaprof waste`: what it shows, only the process itself can count.
  *
  * The endpoint of the same address may be another process's: of a family only one process has a port. So it is asked
  * only if the process itself has the listening socket. A signal is sent only if the process catches it.
@@ -48,7 +48,7 @@ static char *ask_by_signal(const struct dp_rss_process *p, int number, const cha
         return NULL;
     for (int waited = 0; waited < WAIT_MS; waited += STEP_MS) {
         nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
-        char *newest = dp_rss_profile_find(p, directory);
+        char *newest = dp_rss_profile_find(p, directory, false);
         if (newest && (!known || strcmp(newest, known)))
             return newest;
         free(newest);

@@ -55,10 +55,33 @@ static bool is_measured(const char *name, const struct dp_rss_process *p)
     return !strcmp(name, DP_RSS_STACKS) || !strcmp(name, DP_RSS_FILES) || (p->self_bytes && !strcmp(name, DP_RSS_SELF));
 }
 
-bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss)
+static void add_signed(struct dp_rss *rss, const char *name, int64_t bytes)
+{
+    for (size_t i = 0; i < rss->parts.n; i++)
+        if (!strcmp(rss->parts.at[i].name, name))
+            rss->parts.at[i].bytes += bytes;
+}
+
+/* Brings malloc's parts of a profile up to date. fresh_bytes: resident memory that came since. False: out of memory. */
+static bool grow_in_use(struct dp_rss *then, int64_t fresh_bytes)
+{
+    int64_t grown = then->grown_bytes, held = bytes_of(then, DP_RSS_HELD), in_use = bytes_of(then, DP_RSS_IN_USE);
+    if (grown <= 0) {
+        grown = -grown < in_use ? grown : -in_use;
+        add_signed(then, DP_RSS_IN_USE, grown);
+        return dp_rss_add(then, DP_RSS_HELD, -grown);
+    }
+    int64_t of_fresh = fresh_bytes < 0 ? 0 : grown < fresh_bytes ? grown : fresh_bytes;
+    int64_t of_held = grown - of_fresh < held ? grown - of_fresh : held;
+    then->absent_bytes += grown - of_fresh - of_held;
+    add_signed(then, DP_RSS_HELD, -of_held);
+    return dp_rss_add(then, DP_RSS_IN_USE, of_fresh + of_held);
+}
+
+bool dp_rss_combine(const struct dp_rss_process *now, struct dp_rss *then, struct dp_rss *rss)
 {
     struct dp_rss kinds = {.parts = {0}};
-    bool ok = dp_rss_process_parts(now, &kinds);
+    bool ok = dp_rss_process_parts(now, &kinds) && grow_in_use(then, kinds.anonymous_bytes - then->anonymous_bytes);
     int64_t measured = bytes_of(&kinds, DP_RSS_STACKS) + bytes_of(&kinds, DP_RSS_FILES) + now->self_bytes;
     int64_t rest = kinds.anonymous_bytes - measured, told = 0;
     *rss = kinds;

@@ -176,6 +176,34 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
     return status;
 }
 
+/* malloc's memory in use in the file. 0, or DP_EXIT_FAILED after one line. */
+static int read_in_use(const char *path, int64_t *in_use)
+{
+    struct dp_query_source source = {.input = {.bytes = {0}}};
+    struct dp_decode_error error;
+    int status = dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source);
+    int err = status ? 0 : sum_inuse(&source.decode, in_use, &error);
+    if (err)
+        status = dp_query_refuse("rss", path, err, &error);
+    dp_query_source_fini(&source);
+    return status;
+}
+
+int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now)
+{
+    struct timespec time;
+    int64_t before = 0, after = 0;
+    int status = read_in_use(path, &before);
+    if (!status)
+        status = read_in_use(now, &after);
+    if (status)
+        return status;
+    clock_gettime(CLOCK_REALTIME, &time);
+    then->grown_bytes = after - before;
+    then->time_ns = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+    return 0;
+}
+
 /* ---- the profile of a process ----------------------------------------------------------------------------------- */
 
 bool dp_rss_process_conf(pid_t pid, struct dp_config *conf)
@@ -227,19 +255,33 @@ static time_t start_of(pid_t pid)
     return ticks ? wall.tv_sec - boot.tv_sec + (time_t)(ticks / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
 
-/* Whether the profile was written since the process began: another process may have had the pid before. */
-static bool is_of(const char *path, time_t start)
+/*
+ * Whether the profile was written since the process began: another process may have had the pid before. is_measured:
+ * and has the resident memory, which those of a peak and of a signal handler have not.
+ */
+static bool is_of(const char *path, time_t start, bool is_measured)
 {
     struct dp_query_source source = {.input = {.bytes = {0}}};
     bool is = !dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source) &&
-              (source.decode.time_ns + source.decode.duration_ns) / 1000000000 + 1 >= start;
+              (source.decode.time_ns + source.decode.duration_ns) / 1000000000 + 1 >= start &&
+              (!is_measured || dp_model_merge_number(&source.decode, DP_COMMENT_RSS_TOTAL, -1) >= 0);
     dp_query_source_fini(&source);
     return is;
 }
 
-/* The newest heap profile of the process that the glob `directory` has; malloc'ed. NULL: none. */
-static char *newest_in(const char *root, const char *directory, pid_t inner, time_t start)
+static int by_newest(const void *a, const void *b)
 {
+    uint64_t x = ((const struct dp_query_file *)a)->seq, y = ((const struct dp_query_file *)b)->seq;
+    return (x < y) - (x > y);
+}
+
+/*
+ * The newest heap profile of the process that the glob `directory` has, malloc'ed; NULL: none. is_measured: one with
+ * the resident memory, if one of the last LOOKED_AT has it.
+ */
+static char *newest_in(const char *root, const char *directory, pid_t inner, time_t start, bool is_measured)
+{
+    enum { LOOKED_AT = 8 };
     char pattern[4 * DP_CONFIG_TEXT], *newest = NULL;
     glob_t found;
     snprintf(pattern, sizeof pattern, "%s%s/*.%d.*.%s" DP_PROFILE_SUFFIX, root, directory, (int)inner,
@@ -247,18 +289,20 @@ static char *newest_in(const char *root, const char *directory, pid_t inner, tim
     if (glob(pattern, 0, NULL, &found))
         return NULL;
     struct dp_query_file *names = calloc(found.gl_pathc + 1, sizeof *names);
-    size_t n = names ? dp_query_files_sort(found.gl_pathv, found.gl_pathc, names) : 0, last = 0;
-    for (size_t i = 1; i < n; i++)
-        if (names[i].seq > names[last].seq)
-            last = i;
-    if (n && is_of(names[last].file, start))
-        newest = strdup(names[last].file);
+    size_t n = names ? dp_query_files_sort(found.gl_pathv, found.gl_pathc, names) : 0;
+    if (n)
+        qsort(names, n, sizeof *names, by_newest);
+    for (size_t i = 0; is_measured && i < n && i < LOOKED_AT && !newest; i++)
+        if (is_of(names[i].file, start, true))
+            newest = strdup(names[i].file);
+    if (!newest && n && is_of(names[0].file, start, false))
+        newest = strdup(names[0].file);
     free(names);
     globfree(&found);
     return newest;
 }
 
-char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
+char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path, bool is_measured)
 {
     static struct dp_config conf;
     char out[DP_CONFIG_TEXT] = "", directory[2 * DP_CONFIG_TEXT], root[64];
@@ -266,25 +310,25 @@ char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
     time_t start = start_of(p->pid);
     char *found = NULL;
     if (path)
-        return newest_in("", path, inner, start);
+        return newest_in("", path, inner, start, is_measured);
     if (*p->out)
         snprintf(out, sizeof out, "%s", p->out);
     else if (dp_rss_process_conf(p->pid, &conf)) /* some programs, such as redis, write their title over it */
         memcpy(out, conf.out, DP_CONFIG_TEXT);
     expand(directory, sizeof directory, out, inner);
     if (*out)
-        found = newest_in("", directory, inner, start);
+        found = newest_in("", directory, inner, start, is_measured);
     snprintf(root, sizeof root, "/proc/%d/root", (int)p->pid); /* a process in a container has another root */
     if (!found && *out == '/')
-        found = newest_in(root, directory, inner, start);
+        found = newest_in(root, directory, inner, start, is_measured);
     snprintf(root, sizeof root, "/proc/%d/cwd/", (int)p->pid);
     if (!found && *out && *out != '/')
-        found = newest_in(root, directory, inner, start);
+        found = newest_in(root, directory, inner, start, is_measured);
     const char *const places[] = {root, "."};
     for (size_t i = 0; i < 2 && !found && !*out; i++) {
-        found = newest_in(places[i], "", inner, start);
+        found = newest_in(places[i], "", inner, start, is_measured);
         if (!found)
-            found = newest_in(places[i], "/*", inner, start);
+            found = newest_in(places[i], "/*", inner, start, is_measured);
     }
     return found;
 }

@@ -31,6 +31,7 @@ struct dp_rss {
     int64_t error_bytes;              /* standard deviation of the sampled parts */
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
+    int64_t grown_bytes;              /* of malloc in use since the profile, by tables; 0: not known */
     bool is_profiled;
     size_t n_skipped;    /* files that could not be read */
     size_t n_profiles;   /* processes that are summed up, each by one profile */
@@ -96,12 +97,18 @@ void dp_rss_family_fini(struct dp_rss_family *);
 int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
 /*
  * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:
- * there is none. path: a file or directory to look in instead; NULL: not given.
+ * there is none. path: a file or directory to look in instead; NULL: not given. is_measured: prefers one that has the
+ * resident memory.
  */
-char *dp_rss_profile_find(const struct dp_rss_process *, const char *path);
+char *dp_rss_profile_find(const struct dp_rss_process *, const char *path, bool is_measured);
 /* Reads the configuration with which the process was started. False: it cannot be read, or names no key. */
 struct dp_config;
 bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
+/*
+ * Sets then->grown_bytes: what malloc's memory in use has grown since the profile `then` was read from, and the time of
+ * the comparison. now: a profile of this moment. 0, or DP_EXIT_FAILED after one line.
+ */
+int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now);
 /*
  * Asks the process for a profile of now, in at most some seconds, and returns its path, malloc'ed. NULL: it cannot be
  * asked, or does not answer. known: the newest one that was found, or NULL. query: of the endpoint's URL,
@@ -110,6 +117,8 @@ bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
 char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path, const char *query);
 /*
  * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
- * were then. Memory added since stays unexplained; memory that has gone is subtracted from the part that malloc held.
+ * were then. If malloc's memory in use has grown since, it has new pages, or ones that malloc held; memory that was
+ * freed is held by malloc. Other memory added since stays unexplained; memory that has gone is subtracted from the part
+ * that malloc held.
  */
-bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss);
+bool dp_rss_combine(const struct dp_rss_process *now, struct dp_rss *then, struct dp_rss *rss);
