@@ -66,7 +66,8 @@ DOORS = {
     'deltaprof_before_seccomp': ORDINARY,
     'deltaprof_before_tsc_trap': ORDINARY,
     'deltaprof_stop_agent': ORDINARY,
-    'deltaprof_before_restrict': ORDINARY,
+    'deltaprof_restrict_begin': ORDINARY,
+    'deltaprof_restrict_end': ORDINARY,
     'deltaprof_resume': ORDINARY,
     'deltaprof_emit': 'before daemon()',
 }
