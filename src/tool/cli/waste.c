@@ -92,9 +92,8 @@ static int choose_columns(struct dp_query_count *c)
     if (c->n_columns == N_COLUMNS)
         return 0;
     dp_query_print_error("waste",
-                         "%s: no profile tells what of the memory in use is resident; the program needs types=waste "
-                         "without age=on, or "
-                         "listen= to be asked by its PID",
+                         "%s: no profile tells what of the memory in use is resident; the program needs types=waste, "
+                         "or listen= to be asked by its PID",
                          c->view->argument);
     return DP_EXIT_FAILED;
 }
