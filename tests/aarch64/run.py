@@ -27,11 +27,13 @@ SHORT = {
     'unit mem': [], 'unit vma': [], 'unit loader older glibc': [],
     'hooks exact': ['that_eight_threads_with_fork_and_dlopen_are_counted_exactly'],
     'hooks locks': ['that_the_profiles_agree_to_the_nanosecond'],
+    'hooks fork': ['that_a_tick_between_two_blocks_of_a_child_loses_nothing'],
+    'hooks tables': ['that_a_forked_child_leaves_its_own_events', 'that_a_raw_clone_counts_nothing_into_its_parent'],
     'hooks crash': ['that_a_stack_overflow_delivers', 'that_a_crash_while_threads_allocate_and_ticks_run_delivers'],
 }
 SHORT_TARGETS = ['deltaprof', 'deltaprof_preload', 'gzip', 'symbolize', 'lines', 'unwind', 'plugin', 'profile_pb2',
                  'test_mem', 'test_vma', 'test_loader_older'] + \
-                ['victim_' + v for v in ('exact', 'locks', 'crash')]
+                ['victim_' + v for v in ('exact', 'locks', 'storm', 'tables', 'crash')]
 # `unit symbolize` compiles, `unit gate model` takes minutes of emulation.
 NOT_IN_ALL = {'unit symbolize', 'unit gate model'}
 HOOKS_IN_ALL = {'exact', 'maps', 'locks', 'waiting', 'crash', 'fork', 'exit', 'loader', 'process', 'static', 'python'}
