@@ -360,10 +360,13 @@ static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, s
         w->in_use[i] = c->bytes[first + i] / weight;
         w->load[i] = 1;
     }
+    double active = fmax(k->active_ns[last] - k->active_ns[first], 1);
+    w->clock_start = k->active_ns[first] / active;
     w->n_all = last + 1;
     w->first = first;
     for (size_t i = 0; i <= last; i++) {
         w->all_at[i] = ((double)k->end_ns[i] - (double)k->end_ns[first]) / time;
+        w->all_clock_at[i] = (k->active_ns[i] - k->active_ns[first]) / active;
         w->allocated[i] = c->allocated_samples[i];
     }
     w->is_kept = freed(c, first, last) <= FEW_FREED * (c->samples[last] - c->samples[first]);

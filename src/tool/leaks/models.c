@@ -149,23 +149,29 @@ static void add(double *log_sum, double log_likelihood, double weight)
 
 /*
  * Pools the opinions of both families of models: of each likelihood the geometric mean (C. Genest, J. Zidek 1986,
- * Combining Probability Distributions), so that none is certain alone. Those of order say only whether growth goes on:
- * a queue of constant length that fills is growth that has ended. A family that explains the curve badly has no say.
- * Whether blocks live for a constant time that explains it as well as the levels do, and better than an end of growth.
+ * Combining Probability Distributions), so that none is certain alone. Those that know the allocations say only whether
+ * growth goes on: a queue of constant length that fills is growth that has ended. A family that explains the curve
+ * badly has no say. For a leak, only an order has one, by its share beside random lifetimes: what these tell of a loss,
+ * the levels tell, too. Whether blocks live for a constant time that explains the curve as well as the other models do.
  */
 static bool pool(const struct dp_leaks_order *order, double *goes_on, double *ended, double *steady, double *by_load)
 {
-    double level = -INFINITY, in_order = -INFINITY;
+    double level = -INFINITY, in_order = -INFINITY, random = -INFINITY, on = -INFINITY, none = -INFINITY;
     if (order->none == -INFINITY)
         return false;
     add(&level, *goes_on, 0.25), add(&level, *ended, 0.25), add(&level, *steady, 0.25), add(&level, *by_load, 0.25);
     add(&in_order, order->goes_on, 0.5), add(&in_order, order->none, 0.5);
-    double say = 0.5 * fmin(1, exp(in_order - level));
-    *goes_on = (1 - say) * (*goes_on - level) + say * (order->goes_on - in_order);
-    *ended = (1 - say) * (*ended - level) + say * (order->none - in_order);
-    *steady = (1 - say) * (*steady - level) + say * (order->none - in_order);
-    *by_load = (1 - say) * (*by_load - level) + say * (order->none - in_order);
-    return order->constant >= fmax(level, order->none - M_LN2);
+    add(&random, order->random_goes_on, 0.5), add(&random, order->random_none, 0.5);
+    add(&on, order->goes_on, 0.5), add(&on, order->random_goes_on, 0.5);
+    add(&none, order->none, 0.5), add(&none, order->random_none, 0.5);
+    double all = -INFINITY;
+    add(&all, on, 0.5), add(&all, none, 0.5);
+    double say = 0.5 * fmin(1, exp(all - level)) / (on > none ? 1 + exp(random - in_order) : 1);
+    *goes_on = (1 - say) * (*goes_on - level) + say * (on - all);
+    *ended = (1 - say) * (*ended - level) + say * (none - all);
+    *steady = (1 - say) * (*steady - level) + say * (none - all);
+    *by_load = (1 - say) * (*by_load - level) + say * (none - all);
+    return order->constant >= fmax(fmax(level, random), order->none - M_LN2);
 }
 
 static void add_growth(double *log_sum, const struct dp_leaks_window *w, const struct events *e, struct growth g,

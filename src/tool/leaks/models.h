@@ -23,6 +23,7 @@ struct dp_leaks_window {
     /* All points from the program's start on, of which the n above are the last: for models of the order of frees. */
     size_t n_all, first;                                        /* all_at[first] is at[0] */
     double all_at[DP_LEAKS_POINTS], allocated[DP_LEAKS_POINTS]; /* sampled blocks, in the unit of in_use */
+    double all_clock_at[DP_LEAKS_POINTS], clock_start; /* the same times and start by the clock, without idle time */
 };
 
 /* Likelihoods, relative to each other: each is the average over the models of its kind. */

@@ -10,8 +10,9 @@
 /* Logarithms of likelihoods, in the unit of the other models. -INFINITY: there are too few allocations to see an order.
  */
 struct dp_leaks_order {
-    double goes_on, none; /* growth that goes on; that has ended, or never was */
-    double constant;      /* of the latter, that the time is constant for which blocks live */
+    double goes_on, none;               /* growth that goes on; that has ended, or never was */
+    double constant;                    /* of the latter, that the time is constant for which blocks live */
+    double random_goes_on, random_none; /* the same, of blocks that live for random times */
 };
 
 /* Of blocks that turn over. */
