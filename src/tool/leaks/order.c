@@ -75,16 +75,18 @@ struct order {
 /* How many blocks had been allocated at a time. Between two points they come evenly. */
 static double allocated_until(const struct order *o, double time)
 {
-    const struct dp_leaks_window *w = o->w;
-    double begin = o->begin;
-    for (size_t i = 0; i < w->n_all; i++) {
-        double end = o->time[i];
-        if (time < end)
-            return time <= begin ? o->until[i]
-                                 : o->until[i] + (o->until[i + 1] - o->until[i]) * (time - begin) / (end - begin);
-        begin = end;
+    size_t low = 0, high = o->w->n_all; /* the first point that ends after it */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (time < o->time[middle])
+            high = middle;
+        else
+            low = middle + 1;
     }
-    return o->until[w->n_all];
+    double begin = low ? o->time[low - 1] : o->begin;
+    if (low == o->w->n_all || time <= begin)
+        return o->until[low];
+    return o->until[low] + (o->until[low + 1] - o->until[low]) * (time - begin) / (o->time[low] - begin);
 }
 
 static void sum_noise(const struct order *o, struct noise *noise)
@@ -104,10 +106,10 @@ static double log_of(const struct order *o, const double *expected, const double
     const struct dp_leaks_window *w = o->w;
     double ll = 0, ly = 0, yy = 0, n = (double)w->n;
     for (size_t i = 0; i < w->n; i++) {
-        double kept = noise->kept[i], variance = noise->variance[i];
+        double kept = noise->kept[i], weight = 1 / noise->variance[i];
         double y = w->in_use[i] - expected[i] - (i ? kept * (w->in_use[i - 1] - expected[i - 1]) : 0);
         double l = beside ? beside[i] - (i ? kept * beside[i - 1] : 0) : 0;
-        ll += l * l / variance, ly += l * y / variance, yy += y * y / variance;
+        ll += l * l * weight, ly += l * y * weight, yy += y * y * weight;
     }
     double ridge = is_loss ? 0 : 1 / o->slack, p = ll > 0 ? ly / (ll + ridge) : 0;
     double cost = is_loss ? 0.5 * log(n) : 0.5 * log((ll + ridge) / ridge);
