@@ -204,8 +204,8 @@ static bool lock_file(int fd)
 }
 
 /*
- * What the process is to carry out: the new command; an `on`, behind the keys of one that it has not heard yet. -1: they are
- * too long together.
+ * What the process is to carry out: the new command; an `on`, behind the keys of one that it has not heard yet. -1:
+ * they are too long together.
  */
 static int add_unheard(const struct dp_control_slot *slot, const struct target *target, const char *command,
                        char text[DP_CONTROL_TEXT])
