@@ -126,7 +126,7 @@ static void what_the_kernel_refuses_is_not_mapped(void **state)
             *p = 1;
         _exit(!ok || n == 1000);
     }
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     assert_int_equal(status, 0);
 }
