@@ -67,6 +67,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .keys = "mutex_rate=1",
             .table_share = 2,
             .has_locks = true,
+            .has_durations = true,
             .endpoints =
                 {
                     {"delta_mutex", true, NULL, "who made others wait for locks, since this cursor's last reply", 0},
@@ -91,6 +92,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .keys = "block_rate=10us",
             .table_share = 2,
             .has_locks = true,
+            .has_durations = true,
             .tells_stuck = true,
             .endpoints =
                 {
@@ -139,6 +141,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .keys = "mutex_rate=1,block_rate=10us",
             .table_share = 1,
             .has_locks = true,
+            .has_durations = true,
             .endpoints =
                 {
                     {"delta_chain", true, NULL, "who waited for whom, since this cursor's last reply", 0},
@@ -161,6 +164,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .period_unit = "nanoseconds",
             .keys = "wall_rate=100ms",
             .table_share = 1,
+            .has_durations = true,
             .is_settled_late = true,
             .endpoints =
                 {

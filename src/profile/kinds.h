@@ -88,7 +88,8 @@ struct dp_kind {
     const char *keys;     /* of the configuration, with values that switch the kind on */
     unsigned table_share; /* of the memory for records, relative to the other kinds; 0: no records in the table */
     bool can_grow;        /* its records may use memory that other parts of the profiler leave unused */
-    bool has_locks;       /* rows have a lock kind, by which requests filter; events have a duration */
+    bool has_locks;       /* rows have a lock kind, by which requests filter */
+    bool has_durations;   /* its events may last for another time than their value */
     bool tells_stuck;     /* its profiles have the comment of threads that have waited long */
     bool is_settled_late; /* a process keeps a part to itself until it reports: its tables alone are not whole */
     struct dp_kind_endpoint endpoints[DP_KIND_ENDPOINTS_MAX]; /* up to the first without a name */

@@ -147,8 +147,7 @@ static size_t time_labels(struct pass *p, const struct dp_timed_event *event, st
     size_t n = 0;
     labels[n++] = (struct dp_encode_label){.key = p->key_time, .num = p->wall_ns - (p->now_ns - event->time_ns)};
     labels[n++] = (struct dp_encode_label){.key = p->key_thread, .num = event->tid};
-    bool has_duration = dp_kind_table[event->kind].has_locks || event->kind == DP_KIND_WALL;
-    if (has_duration && event->duration_ns != event->value)
+    if (dp_kind_table[event->kind].has_durations && event->duration_ns != event->value)
         labels[n++] = (struct dp_encode_label){
             .key = string(p, "duration"), .num = event->duration_ns, .num_unit = string(p, "nanoseconds")};
     return n;
