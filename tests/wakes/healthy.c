@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Programs whose threads wait for long and will wake: something outside of the threads that wait can still end
 // each wait. Each is a mode, named by the argument; without one the names are listed.
+#include "queue.h"
 #include "wakes.h"
 
 #include <arpa/inet.h>
@@ -14,24 +15,6 @@ static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 static sem_t semaphore;
-static int n_items;
-
-static void take_item(pthread_mutex_t *mutex, pthread_cond_t *event)
-{
-    pthread_mutex_lock(mutex);
-    while (n_items == 0)
-        pthread_cond_wait(event, mutex);
-    n_items--;
-    pthread_mutex_unlock(mutex);
-}
-
-static void put_item(pthread_mutex_t *mutex, pthread_cond_t *event)
-{
-    pthread_mutex_lock(mutex);
-    n_items++;
-    pthread_cond_signal(event);
-    pthread_mutex_unlock(mutex);
-}
 
 static void *consume(void *unused)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Programs whose threads wait for long for another process, a file, an event or a slow answer, and will wake. Each is a
 // mode, named by the argument; without one the names are listed.
+#include "queue.h"
 #include "wakes.h"
 
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t semaphore;
 static int pipes[2][2];
-static int n_items;
 
 // Everything that programs share with a child.
 struct common {
@@ -21,23 +21,6 @@ struct common {
 };
 
 static struct common *common;
-
-static void take_item(pthread_mutex_t *mutex, pthread_cond_t *event)
-{
-    pthread_mutex_lock(mutex);
-    while (n_items == 0)
-        pthread_cond_wait(event, mutex);
-    n_items--;
-    pthread_mutex_unlock(mutex);
-}
-
-static void put_item(pthread_mutex_t *mutex, pthread_cond_t *event)
-{
-    pthread_mutex_lock(mutex);
-    n_items++;
-    pthread_cond_signal(event);
-    pthread_mutex_unlock(mutex);
-}
 
 static void start_common(void)
 {
