@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * Name in code; the kinds whose profiles tell it; the words that profiles' comments and the exit line use. What is
- * counted for a kind (dp_stats_add_of) only this kind's profiles tell. NONE: no profile; ALL: those of each kind;
- * HOLDERS: mutex and chain.
+ * The counters: name in code; the kinds whose profiles show the counter; its words in these profiles and in the line at
+ * exit. A count that was added for one kind (dp_stats_add_of) is shown by that kind only. NONE: no profile shows it;
+ * ALL: profiles of each kind; HOLDERS: of mutex and chain.
  */
 #define DP_STATS(X)                                                                                                    \
     X(SAMPLES, NONE, "samples taken")                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/task.c - reads /proc/PID/task/TID. A thread may read these files of every thread of its process, whatever
- * the process may do to others. A kernel may lack the file `syscall`, and a jail may lack /proc.
+ * base/task.c - reads /proc/PID/task/TID. Reading those of its own process needs no right. The kernel may have been
+ * built without the file `syscall`, and a sandbox may have no /proc.
  */
 #include "base/task.h"
 
@@ -76,10 +76,10 @@ bool dp_task_is_gone(int32_t tid)
     return gone;
 }
 
-/* Reads /proc/PID/task/TID/FILE; pid 0: of this process, or the one whose tables it copied. */
+/* Reads /proc/PID/task/TID/FILE. pid 0: this process; in a reader of tables: the process that they are of. */
 static size_t read_file(int32_t pid, int32_t tid, const char *file, char *text, size_t room)
 {
-    char path[96];
+    char path[PATH_BYTES];
     pid = pid ? pid : dp_task_process;
     if (pid)
         dp_text_format(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, file);

@@ -55,7 +55,7 @@ struct dp_http_request {
 void dp_http_request_parse(struct dp_http_request *request, const char *method, const char *target);
 
 /*
- * Refuses a profile of a kind that is off, in the process with this pid, 0: in all processes: a profile without rows
- * would say that nothing happened, where nobody looked. The sentence goes to line.
+ * Refuses a profile of a kind that is off in the process with this pid; 0: in all processes. A profile without rows
+ * would claim that nothing happened. line: gets the reason.
  */
 void dp_http_request_refuse_off(struct dp_http_request *request, int pid, char *line, size_t n_line);

@@ -7,8 +7,9 @@
  * was in use until then. So the end of a process has two ticks: one before the handlers
  * (dp_agent_exit_before_handlers), with the comment #exit, and one after them.
  *
- * Other threads of the program may allocate while and after the last tick is written. Their table then stays, and
- * whoever reads it next writes the rest to a file; without a table the line at exit counts these samples.
+ * Other threads of the program may allocate while the last tick is written, and after it. The file of tables then
+ * stays, and the next command that reads it writes the rest to a profile. Without such a file, the line at exit counts
+ * these samples.
  *
  * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
  * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of

@@ -46,7 +46,7 @@ struct look {
     struct dp_closed *closed;
     int32_t self, processes[PROCESSES_MOST];
     size_t n_processes;
-    int32_t reading; /* the process whose threads are read */
+    int32_t reading; /* pid of the process that is being looked at */
     bool handlers;   /* the program has handlers of signals */
     int64_t now_ns;
     uint64_t print; /* of all that was read */

@@ -67,9 +67,10 @@
  *                the word is 0: key = its own + PIN, and it enters; else the old key again          release
  *     holder     reads the key, the word (acquire), the key again: the word is that key's, if both are the same
  *
- * Nobody can pin a claimed key, and who had pinned it before has entered by then. So a claimer that sees 0 there is the
- * slot's only user. For the holder: a word is changed back to 0 before its key changes, and a word that was not 0 does
- * not come back, for it has times in it. So if the payment's CAS goes through, the key has stayed.
+ * A claimed key cannot be pinned, and a waiter that had pinned it before has entered its word. So a claimer that reads
+ * a word of 0 after the claim is the slot's only user. For the holder: a word is changed back to 0 before its key
+ * changes, and a word that was not 0 does not come back, for it has times in it. So if the payment's CAS goes through,
+ * the key has stayed.
  *
  * Filter: one byte for each set, the number of its words that are not 0. A thread that changes a word from or to 0
  * updates it afterwards; a holder that reads it in between sees no waiter: a missed event. An uncontended unlock loads
@@ -200,7 +201,7 @@ static bool pin(struct slot *slot, uint64_t key)
 
 static void unpin(struct slot *slot)
 {
-    dp_sub_release(&slot->key, PIN); /* [KEY] who claims the slot sees that the word was entered */
+    dp_sub_release(&slot->key, PIN); /* [KEY] the next claimer sees the word that was entered */
 }
 
 /* Gives a slot, which had the key `old` and a word of 0, this key and one pin. */
