@@ -4,12 +4,13 @@
 
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 64 << 10 };
+enum { PIECE_BYTES = 64 << 10, LISTING_BYTES = 4096 };
 
 static ssize_t read_some(int fd, void *to, size_t n_bytes, off_t offset)
 {
@@ -69,13 +70,37 @@ int dp_io_read_rest(int fd, char **at, size_t *n, size_t *cap)
     return 0;
 }
 
+int dp_io_move_high(int fd)
+{
+    int high = fd < 0 || fd >= DP_IO_HIGH_FD ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, DP_IO_HIGH_FD);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+int dp_io_each_name(int dir_fd, dp_io_name_fn fn, void *ctx)
+{
+    _Alignas(struct dirent) char buffer[LISTING_BYTES];
+    int result = 0;
+    long n_bytes;
+    lseek(dir_fd, 0, SEEK_SET);
+    while (!result && (n_bytes = syscall(SYS_getdents64, dir_fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < n_bytes && !result;) {
+            const struct dirent *entry = (const struct dirent *)(buffer + at);
+            result = fn(entry->d_name, ctx);
+            at += entry->d_reclen;
+        }
+    return result;
+}
+
 size_t dp_io_read_text(const char *path, char *text, size_t room)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int saved = errno, fd = dp_io_move_high(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read_some(fd, text, room - 1, -1);
     if (fd >= 0)
         close(fd);
-    n = n > 0 ? n : 0;
-    text[n] = '\0';
-    return (size_t)n;
+    errno = saved;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
 }

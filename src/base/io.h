@@ -22,7 +22,18 @@ ssize_t dp_io_read_at(int fd, void *to, size_t n_bytes, off_t offset);
 int dp_io_read_rest(int fd, char **at, size_t *n, size_t *cap);
 
 /*
+ * Moves a new descriptor to a number that the program does not expect next, if the limit allows. Returns the one that
+ * is open now; a negative one is returned as it is.
+ */
+enum { DP_IO_HIGH_FD = 512 };
+int dp_io_move_high(int fd);
+
+/* Calls fn for each name in a directory, from its begin, until one call returns other than 0: that is returned. */
+typedef int (*dp_io_name_fn)(const char *name, void *ctx);
+int dp_io_each_name(int dir_fd, dp_io_name_fn fn, void *ctx);
+
+/*
  * Reads a small file, such as those in /proc, by one read: text gets what fits, and a NUL. Returns the number of bytes;
- * 0 and "": the file is empty, or cannot be read.
+ * 0 and "": the file is empty, or cannot be read. The descriptor is a high one, and errno is kept.
  */
 size_t dp_io_read_text(const char *path, char *text, size_t room);

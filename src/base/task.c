@@ -5,17 +5,17 @@
  */
 #include "base/task.h"
 
+#include "base/io.h"
+#include "base/process.h"
 #include "base/text.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Descriptors from here on are not those that the program expects next. */
-enum { PATH_BYTES = 96, HIGH_FD = 512, LISTING_BYTES = 4096, STATUS_BYTES = 4096 };
+enum { PATH_BYTES = 96, STATUS_BYTES = 4096 };
 
 uintptr_t dp_task_number(const char **at, unsigned base)
 {
@@ -26,40 +26,24 @@ uintptr_t dp_task_number(const char **at, unsigned base)
     return n;
 }
 
-static int open_high(const char *path, int flags)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags), high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
-}
+struct listing {
+    dp_task_fn fn;
+    void *ctx;
+};
 
-size_t dp_task_file(const char *path, char *text, size_t room)
+static int pass_number(const char *name, void *context)
 {
-    int saved = errno, fd = open_high(path, 0);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
-    if (fd >= 0)
-        close(fd);
-    errno = saved;
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t)n : 0;
+    const struct listing *listing = context;
+    const char *end = name;
+    int32_t n = (int32_t)dp_task_number(&end, 10);
+    return end != name && !*end ? listing->fn(n, listing->ctx) : 0;
 }
 
 int dp_task_list(const char *directory, dp_task_fn fn, void *ctx)
 {
-    _Alignas(8) char buffer[LISTING_BYTES];
-    int saved = errno, fd = open_high(directory, O_DIRECTORY), status = fd < 0 ? -errno : 0;
-    long n_bytes;
-    while (!status && (n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n_bytes && !status;) {
-            const struct dirent *entry = (const struct dirent *)(buffer + at);
-            const char *name = entry->d_name;
-            int32_t n = (int32_t)dp_task_number(&name, 10);
-            if (name != entry->d_name && !*name)
-                status = fn(n, ctx);
-            at += entry->d_reclen;
-        }
+    struct listing listing = {fn, ctx};
+    int saved = errno, fd = dp_io_move_high(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int status = fd < 0 ? -errno : dp_io_each_name(fd, pass_number, &listing);
     if (fd >= 0)
         close(fd);
     errno = saved;
@@ -85,7 +69,7 @@ static size_t read_file(int32_t pid, int32_t tid, const char *file, char *text, 
         dp_text_format(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, file);
     else
         dp_text_format(path, sizeof path, "/proc/self/task/%d/%s", (int)tid, file);
-    return dp_task_file(path, text, room);
+    return dp_io_read_text(path, text, room);
 }
 
 /* Reads the file's first line. Returns its length; 0: it cannot be read. */
@@ -155,7 +139,7 @@ bool dp_task_has_handlers(int32_t pid)
     static const char line[] = "\nSigCgt:\t";
     char path[64], status[STATUS_BYTES];
     dp_text_format(path, sizeof path, "/proc/%d/status", (int)pid);
-    const char *at = dp_task_file(path, status, sizeof status) ? strstr(status, line) : NULL;
+    const char *at = dp_io_read_text(path, status, sizeof status) ? strstr(status, line) : NULL;
     if (!at)
         return true;
     at += strlen(line);
@@ -244,24 +228,13 @@ static int look_at_descriptor(int32_t descriptor, void *context)
     if (pipe_at(path) != s->pipe)
         return 0;
     dp_text_format(path, sizeof path, "/proc/%d/fdinfo/%d", (int)s->pid, (int)descriptor);
-    dp_task_file(path, info, sizeof info);
+    dp_io_read_text(path, info, sizeof info);
     const char *at = strstr(info, line);
     int access = O_RDWR;
     if (at && (at += strlen(line)))
         access = (int)dp_task_number(&at, 8) & O_ACCMODE;
     s->found = access == O_RDWR || (access == O_WRONLY) == s->for_writing;
     return s->found;
-}
-
-static bool is_of_kernel(int32_t pid)
-{
-    char path[PATH_BYTES], stat[512];
-    dp_text_format(path, sizeof path, "/proc/%d/stat", (int)pid);
-    dp_task_file(path, stat, sizeof stat);
-    const char *at = strrchr(stat, ')'); /* field 2 */
-    for (int field = 2; at && field < 9; field++)
-        at = strchr(at + 1, ' ');
-    return at && ++at && dp_task_number(&at, 10) & IS_OF_KERNEL;
 }
 
 static int look_at_process(int32_t pid, void *context)
@@ -272,7 +245,7 @@ static int look_at_process(int32_t pid, void *context)
     s->found = false;
     dp_text_format(path, sizeof path, "/proc/%d/fd", (int)pid);
     int err = dp_task_list(path, look_at_descriptor, s);
-    if (err < 0 && err != -ENOENT && err != -ESRCH && !is_of_kernel(pid))
+    if (err < 0 && err != -ENOENT && err != -ESRCH && !(dp_process_stat(pid, pid, 9, NULL) & IS_OF_KERNEL))
         return 1;
     return s->found ? s->fn(pid, s->ctx) : 0;
 }

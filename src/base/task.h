@@ -54,9 +54,6 @@ int dp_task_list(const char *directory, dp_task_fn fn, void *ctx);
 /* Reads digits of a base up to 16, and moves *at behind them. */
 uintptr_t dp_task_number(const char **at, unsigned base);
 
-/* Reads the begin of a file. Returns its length, 0 if it cannot be read; the text ends with NUL. */
-size_t dp_task_file(const char *path, char *text, size_t room);
-
 /* The name of a system call in which threads often stay long; NULL: another one. */
 const char *dp_task_call_name(long call);
 

@@ -89,6 +89,8 @@ POINTERS = {
     r'dp_waiting_end|waiting\.c:\w+': ['threads.c:receive_wait'],
     r'dp_cpu_add_synthetic|timers\.c:\w+|handler\.c:\w+|dp_cpu_handle': ['threads.c:receive_sample'],
     r'dp_cpu_proc_threads|proc\.c:\w+': ['watch.c:enter_thread'],
+    r'dp_io_each_name|dp_task_list|io\.c:\w+|task\.c:\w+': [
+        'profile_file.c:look_at_name', 'sweep.c:look_at_name', 'task.c:pass_number', 'proc.c:add_thread'],
     r'dp_heap_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_agent_peaks_\w+|peaks\.c:\w+': ['agent.c:wake'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object

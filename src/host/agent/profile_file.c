@@ -17,16 +17,14 @@
 #include "host/agent/sweep.h"
 #include "profile/directory.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { HOST_FDS = 512, SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
+enum { SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
 
 int dp_agent_files_init(struct dp_agent_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
 {
@@ -56,19 +54,6 @@ void dp_agent_files_note_no_sample(const struct dp_agent_files *files, const cha
     close(fd);
 }
 
-/* Moves the descriptor above the host's numbers, if the limit allows, and returns it; a negative one is returned as it
- * is. */
-static int move_high(int fd)
-{
-    if (fd < 0 || fd >= HOST_FDS)
-        return fd;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, HOST_FDS);
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
-}
-
 /* ---- SEQ -------------------------------------------------------------------------------------------------------- */
 
 /* The SEQ of a file of this process; 0: another name. */
@@ -80,32 +65,32 @@ static uint32_t seq_of(const struct dp_agent_files *files, const char *name)
     return is_own && parts.seq <= SEQ_MOST ? (uint32_t)parts.seq : 0;
 }
 
-/* The highest SEQ in the directory. */
-static uint32_t scan(const struct dp_agent_files *files)
+struct highest {
+    const struct dp_agent_files *files;
+    uint32_t seq;
+};
+
+static int look_at_name(const char *name, void *context)
 {
-    union {
-        struct dirent align;
-        char bytes[4096];
-    } buffer;
-    uint32_t highest = 0;
-    ssize_t n_bytes;
-    lseek(files->dir_fd, 0, SEEK_SET);
-    while ((n_bytes = syscall(SYS_getdents64, files->dir_fd, &buffer, sizeof buffer)) > 0)
-        for (ssize_t at = 0; at < n_bytes;) {
-            const struct dirent *entry = (const struct dirent *)(buffer.bytes + at);
-            uint32_t seq = seq_of(files, entry->d_name);
-            if (seq > highest)
-                highest = seq;
-            at += entry->d_reclen;
-        }
-    return highest;
+    struct highest *highest = context;
+    uint32_t seq = seq_of(highest->files, name);
+    if (seq > highest->seq)
+        highest->seq = seq;
+    return 0;
+}
+
+static uint32_t find_highest_seq(const struct dp_agent_files *files)
+{
+    struct highest highest = {files, 0};
+    dp_io_each_name(files->dir_fd, look_at_name, &highest);
+    return highest.seq;
 }
 
 static int open_directory(struct dp_agent_files *files)
 {
     if (files->next)
         return 0;
-    int fd = move_high(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = dp_io_move_high(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     files->dir_fd = fd;
@@ -113,7 +98,7 @@ static int open_directory(struct dp_agent_files *files)
         files->stamp = dp_stamp_make(files->pid);
     /* a forked process may be one of thousands: it scans only if its name is in use */
     if (!files->seq && !files->forked)
-        files->seq = scan(files);
+        files->seq = find_highest_seq(files);
     files->next = files->seq + 1;
     files->n_kept = 0;
     return 0;
@@ -167,7 +152,7 @@ static int open_temporary(struct dp_agent_file *file)
     for (int tries = 0; err == 0 && tries < 16; tries++) {
         dp_profile_name_format_temporary(file->temporary, files->program, files->pid, file->kind,
                                          (uint64_t)dp_clock_wall_ns());
-        file->fd = move_high(
+        file->fd = dp_io_move_high(
             openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
             file->open = true;
@@ -220,7 +205,7 @@ int dp_agent_file_keep(struct dp_agent_file *file)
         dp_profile_name_format(name, files->program, files->pid, files->next, file->kind);
         err = give_name(file, name);
         if (err == -EEXIST) {
-            uint32_t highest = scan(files);
+            uint32_t highest = find_highest_seq(files);
             files->next = (highest > files->next ? highest : files->next) + 1;
         }
     }

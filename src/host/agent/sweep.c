@@ -8,11 +8,11 @@
 #include "host/agent/sweep.h"
 
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "profile/file_name.h"
 #include "profile/kinds.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -79,37 +79,21 @@ static void look_at_temporary(const struct sweep *s, const char *name, pid_t pid
         unlinkat(s->dir_fd, name, 0);
 }
 
-static void look_at_name(struct sweep *s, const char *name)
+static int look_at_name(const char *name, void *context)
 {
+    struct sweep *s = context;
     const char *kind;
     pid_t pid = pid_of(dp_profile_name_temporary_pid(name));
     if (pid)
         look_at_temporary(s, name, pid);
-    if (!pid_of_profile(name, &kind))
-        return;
     size_t n = strlen(name) + 1;
-    char *to = dp_vec_room(&s->names, n);
-    if (!to)
-        return;
-    memcpy(to, name, n);
-    s->names.n += n;
-    s->n_names++;
-}
-
-static void read_names(struct sweep *s)
-{
-    union {
-        struct dirent align;
-        char bytes[4096];
-    } buffer;
-    ssize_t n_bytes;
-    lseek(s->dir_fd, 0, SEEK_SET);
-    while ((n_bytes = syscall(SYS_getdents64, s->dir_fd, &buffer, sizeof buffer)) > 0)
-        for (ssize_t at = 0; at < n_bytes;) {
-            const struct dirent *entry = (const struct dirent *)(buffer.bytes + at);
-            look_at_name(s, entry->d_name);
-            at += entry->d_reclen;
-        }
+    char *to = pid_of_profile(name, &kind) ? dp_vec_room(&s->names, n) : NULL;
+    if (to) {
+        memcpy(to, name, n);
+        s->names.n += n;
+        s->n_names++;
+    }
+    return 0;
 }
 
 /* Inserts tick, which is not 0, into an open-addressed set of n_slots, a power of two; false: it was there. */
@@ -180,7 +164,7 @@ void dp_agent_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t 
 {
     int saved = errno;
     struct sweep s = {.dir_fd = dir_fd, .self = self, .pid = pid};
-    read_names(&s);
+    dp_io_each_name(s.dir_fd, look_at_name, &s);
     /* A little beyond `keep`, so that of many short workers only few read all stamps. */
     if (keep && s.n_names > (size_t)keep + (size_t)keep / 16) {
         size_t n_ticks = read_files(&s);

@@ -6,19 +6,18 @@
 
 #include "base/atomic.h"
 #include "base/io.h"
+#include "base/task.h"
 #include "base/text.h"
 #include "host/cpu/timers.h"
 #include "host/table/labels.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { COMM_BYTES = 16, STATUS_BYTES = 4096, LISTING_BYTES = 4096 };
+enum { COMM_BYTES = 16, STATUS_BYTES = 4096 };
 
 /* Reads /proc/self/FILE or, if tid is not 0, /proc/self/task/TID/FILE. Returns the length of the text, 0 if none. */
 static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
@@ -31,21 +30,6 @@ static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
     return dp_io_read_text(path, out, room);
 }
 
-uint64_t dp_cpu_proc_number(const char *at, unsigned base)
-{
-    uint64_t n = 0;
-    while (*at == ' ' || *at == '\t')
-        at++;
-    for (;; at++) {
-        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
-                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a' + 10)
-                                                    : 99;
-        if (digit >= base)
-            return n;
-        n = n * base + digit;
-    }
-}
-
 uint64_t dp_cpu_proc_limit(void)
 {
     struct rlimit limit;
@@ -55,9 +39,9 @@ uint64_t dp_cpu_proc_limit(void)
 int32_t dp_cpu_proc_timers_max(int32_t n_timers)
 {
     char status[STATUS_BYTES];
-    const char *line = read_proc(0, "status", status, sizeof status) ? strstr(status, "\nSigQ:") : NULL;
-    const char *slash = line ? strchr(line, '/') : NULL;
-    uint64_t used = line ? dp_cpu_proc_number(line + 6, 10) : 0, most = slash ? dp_cpu_proc_number(slash + 1, 10) : 0;
+    const char *line = read_proc(0, "status", status, sizeof status) ? strstr(status, "\nSigQ:\t") : NULL;
+    const char *slash = line ? strchr(line, '/') : NULL, *at = line ? line + 7 : "", *after = slash ? slash + 1 : "";
+    uint64_t used = dp_task_number(&at, 10), most = dp_task_number(&after, 10);
     if (!slash && dp_cpu_proc_limit() != UINT64_MAX)
         most = dp_cpu_proc_limit();
     used = used > (uint64_t)n_timers ? used - (uint64_t)n_timers : 0;
@@ -68,26 +52,29 @@ int32_t dp_cpu_proc_timers_max(int32_t n_timers)
 bool dp_cpu_proc_is_masked(int32_t tid, int sig)
 {
     char status[STATUS_BYTES];
-    const char *line = read_proc(tid, "status", status, sizeof status) ? strstr(status, "\nSigBlk:") : NULL;
-    return line && dp_cpu_proc_number(line + 8, 16) >> (sig - 1) & 1;
+    const char *line = read_proc(tid, "status", status, sizeof status) ? strstr(status, "\nSigBlk:\t") : NULL;
+    const char *at = line ? line + 9 : "";
+    return (uint64_t)dp_task_number(&at, 16) >> (sig - 1) & 1;
+}
+
+struct scan {
+    int (*fn)(int32_t tid, void *ctx);
+    void *ctx;
+    int sum;
+};
+
+static int add_thread(int32_t tid, void *context)
+{
+    struct scan *scan = context;
+    scan->sum += scan->fn(tid, scan->ctx);
+    return 0;
 }
 
 int dp_cpu_proc_threads(int (*fn)(int32_t tid, void *ctx), void *ctx)
 {
-    _Alignas(8) char buffer[LISTING_BYTES];
-    int sum = 0, fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long n_bytes;
-    if (fd < 0)
-        return -errno;
-    while ((n_bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n_bytes;) {
-            const struct dirent *entry = (const struct dirent *)(buffer + at);
-            if (entry->d_name[0] != '.')
-                sum += fn((int32_t)dp_cpu_proc_number(entry->d_name, 10), ctx);
-            at += entry->d_reclen;
-        }
-    close(fd);
-    return sum;
+    struct scan scan = {fn, ctx, 0};
+    int err = dp_task_list("/proc/self/task", add_thread, &scan);
+    return err ? err : scan.sum;
 }
 
 uint32_t dp_cpu_proc_labels(int32_t tid)

@@ -5,9 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads the number at the beginning of a text, after blanks; base at most 16. 0: there is none. */
-uint64_t dp_cpu_proc_number(const char *text, unsigned base);
-
 /*
  * How many timers the profiler may have. Each timer holds one of the signals that may be queued for this user; the
  * profiler uses at most a quarter of those that others do not hold. n_timers: how many it has now.

@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "base/task.h"
 #include "base/text.h"
-#include "host/cpu/proc.h"
 #include "host/cpu/timers.h"
 #include "host/unwind/unwind.h"
 #include "host/wall/calls.h"
@@ -128,7 +128,7 @@ static int read_call(dp_wall_slot slot, int32_t tid, bool keeps, long *number, u
     if (!strncmp(text, "running", 7))
         return 0;
     const char *at = text;
-    *number = *at == '-' ? -1 : (long)dp_cpu_proc_number(at, 10);
+    *number = *at == '-' ? -1 : (long)dp_task_number(&at, 10);
     /* The text is "-1", stack pointer, pc; or number, six arguments, stack pointer, pc. fields ends with the pc. */
     unsigned n_fields = *number < 0 ? 2 : 8;
     for (unsigned i = 0; i < n_fields; i++) {
@@ -136,7 +136,7 @@ static int read_call(dp_wall_slot slot, int32_t tid, bool keeps, long *number, u
         if (!at)
             return -EINVAL;
         at += strncmp(at + 1, "0x", 2) ? 1 : 3;
-        fields[8 - n_fields + i] = dp_cpu_proc_number(at, 16);
+        fields[8 - n_fields + i] = dp_task_number(&at, 16);
     }
     return 1;
 }

@@ -12,6 +12,7 @@
 #include "tool/summary/lone_thread.h"
 
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/libc.h"
 #include "base/task.h"
 #include "tool/summary/sentence_parts.h"
@@ -121,7 +122,7 @@ void dp_summary_lone_thread(struct dp_summary_sentences *s, pid_t pid)
         return;
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    size_t n_name = dp_task_file(path, name, sizeof name);
+    size_t n_name = dp_io_read_text(path, name, sizeof name);
     if (n_name && name[n_name - 1] == '\n')
         name[n_name - 1] = '\0';
     int n = snprintf(to->text, sizeof to->text, "Deadlock of the only thread of process %d (%s): it ", (int)pid, name);
