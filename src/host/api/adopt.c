@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/task.h"
 #include "base/text.h"
 #include "config/config.h"
 #include "host/api/build_id.h"
@@ -22,9 +23,9 @@
 #include "host/heap/heap.h"
 #include "host/heap/inherited.h"
 #include "host/locks/futex_class.h"
-#include "base/task.h"
 #include "host/locks/waiting.h"
 #include "host/objects/functions.h"
+#include "host/report/kind_source.h"
 #include "host/report/settings.h"
 #include "host/shared/table_file.h"
 #include "host/symbols/outside.h"
@@ -184,7 +185,7 @@ static bool take_tables(const uint32_t n[DP_ARRAYS])
     for (unsigned kind = 0; is_valid && kind < DP_KIND_TABLES; kind++) {
         uint32_t n_records = n[DP_ARRAY_RECORDS + kind], n_counters = n[DP_ARRAY_COUNTERS + kind];
         is_valid = dp_table_adopt(kind, n_records < n_counters ? n_records : n_counters, n[DP_ARRAY_STACKS],
-                                  n[DP_ARRAY_FRAMES], kind == DP_KIND_BLOCK ? dp_waiting_is_named : NULL);
+                                  n[DP_ARRAY_FRAMES], &dp_kind_source_of(kind)->adoption);
     }
     return is_valid && dp_futex_class_adopt(n[DP_ARRAY_CLASSES]);
 }

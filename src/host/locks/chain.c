@@ -29,6 +29,12 @@ void dp_chain_add(dp_record_id waiter, dp_record_id holder, int64_t n, int64_t n
         dp_table_add(DP_KIND_CHAIN, id, n, ns);
 }
 
+bool dp_chain_has_valid_ids(const dp_frame_id *ids, uint32_t n)
+{
+    return n != ENDS || ((ids[0] == DP_CHAIN_UNKNOWN || ids[0] < dp_table_count(DP_KIND_BLOCK)) &&
+                         ids[1] < dp_table_count(DP_KIND_MUTEX));
+}
+
 bool dp_chain_of(const struct dp_record *record, struct dp_chain *chain)
 {
     const dp_frame_id *ends = dp_table_frames(record);

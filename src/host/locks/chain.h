@@ -25,5 +25,8 @@ struct dp_chain {
  */
 void dp_chain_add(dp_record_id waiter, dp_record_id holder, int64_t n, int64_t ns);
 
+/* In tables of another process: whether the records of a chain exist; n: how many numbers it has. */
+bool dp_chain_has_valid_ids(const dp_frame_id *ids, uint32_t n);
+
 /* Reads the waiter and the holder of a record of this kind. False: it is [overflow]. */
 bool dp_chain_of(const struct dp_record *, struct dp_chain *);

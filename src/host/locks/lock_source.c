@@ -11,6 +11,7 @@
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
 #include "host/locks/wait_event.h"
+#include "host/locks/waiting.h"
 #include "host/report/emit.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
@@ -204,10 +205,14 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
 const struct dp_kind_source dp_mutex_source = {
     .rules = &mutex_rules, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_block_source = {.rules = &block_rules,
+                                               .adoption = {.is_named = dp_waiting_is_named},
                                                .is_stuck = block_is_stuck,
                                                .prepare = block_prepare,
                                                .summary = block_summary,
                                                .leaf = leaf,
                                                FUNCTIONS};
-const struct dp_kind_source dp_chain_source = {
-    .rules = &chain_rules, .summary = chain_summary, .tower = tower, FUNCTIONS};
+const struct dp_kind_source dp_chain_source = {.rules = &chain_rules,
+                                               .adoption = {.has_valid_ids = dp_chain_has_valid_ids},
+                                               .summary = chain_summary,
+                                               .tower = tower,
+                                               FUNCTIONS};

@@ -34,6 +34,7 @@ struct dp_kind_source {
     bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
     bool (*is_stuck)(void);  /* while nothing was recorded: whether a profile has to tell that no thread can wake */
     int64_t (*period)(void); /* NULL: 1 */
+    struct dp_table_adoption adoption; /* what records copied from another process must be checked for */
 
     /* Before the scan of a write: sets the fields of the profile that are not rows. */
     void (*prepare)(const struct dp_consumer *, unsigned flags, struct dp_emission *);

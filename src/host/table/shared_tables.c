@@ -65,14 +65,6 @@ static bool is_zero(const struct dp_table_counters *c)
              dp_load_relaxed(&c->free_v));
 }
 
-/* A chain refers to a record of the waiter and to one of the holder. */
-static bool is_chain_valid(const dp_frame_id *ends, uint32_t depth)
-{
-    return depth != 2 ||
-           ((ends[0] == UINT32_MAX || ends[0] < dp_load_relaxed(&dp_table_kinds[DP_KIND_BLOCK].ids.next)) &&
-            ends[1] < dp_load_relaxed(&dp_table_kinds[DP_KIND_MUTEX].ids.next));
-}
-
 #define SUM_MOST (INT64_C(1) << 60)
 
 /* Whether a counter can be added to others. */
@@ -81,7 +73,8 @@ static bool is_sane(int64_t value)
     return value >= 0 && value <= SUM_MOST;
 }
 
-static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t n_frames)
+static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t n_frames,
+                     bool (*has_valid_ids)(const dp_frame_id *ids, uint32_t n))
 {
     const struct dp_record *record = &dp_table_kinds[kind].records[id];
     const struct dp_table_counters *c = &dp_table_kinds[kind].counters[id];
@@ -92,27 +85,33 @@ static bool is_valid(unsigned kind, dp_record_id id, uint32_t n_stacks, uint32_t
         record->stack > n_stacks || record->depth > n_stacks - record->stack)
         return false;
     const dp_frame_id *frames = &dp_table_stacks.frames[record->stack];
-    if (kind == DP_KIND_CHAIN && id)
-        return is_chain_valid(frames, record->depth);
+    if (has_valid_ids && id)
+        return has_valid_ids(frames, record->depth);
     for (uint32_t i = 0; i < record->depth; i++)
         if (frames[i] >= n_frames)
             return false;
     return true;
 }
 
-bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames, bool (*is_named)(dp_record_id id))
+static bool is_named(const struct dp_table_adoption *adoption, dp_record_id id)
+{
+    return adoption->is_named && adoption->is_named(id);
+}
+
+bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames,
+                    const struct dp_table_adoption *adoption)
 {
     struct dp_table_of_kind *table = &dp_table_kinds[kind];
-    while (n > 1 && is_zero(&table->counters[n - 1]) && !(is_named && is_named(n - 1)))
+    while (n > 1 && is_zero(&table->counters[n - 1]) && !is_named(adoption, n - 1))
         n--;
     if (!n || n > table->ids.most)
         return false;
     int64_t sum = 0;
     for (dp_record_id id = 0; id < n; id++) {
-        bool is_used = !is_zero(&table->counters[id]) || (is_named && is_named(id));
+        bool is_used = !is_zero(&table->counters[id]) || is_named(adoption, id);
         if (!is_used && id) /* perhaps it was being filled */
             table->records[id] = (struct dp_record){.stack = 0, .depth = 1};
-        else if (!is_valid(kind, id, n_stacks, n_frames))
+        else if (!is_valid(kind, id, n_stacks, n_frames, adoption->has_valid_ids))
             return false;
         struct dp_counts counts;
         dp_table_read(kind, id, &counts);

@@ -76,11 +76,17 @@ struct dp_table_base {
 void dp_table_set_base(void);
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
 
+/* What is particular in the records of a kind; NULL: nothing. */
+struct dp_table_adoption {
+    bool (*is_named)(dp_record_id id);                         /* is in use although its counters are 0 */
+    bool (*has_valid_ids)(const dp_frame_id *ids, uint32_t n); /* whether what is there instead of frames exists */
+};
+
 /*
  * Takes the first n records of a kind, whose arrays were copied from another process; kinds in their order. False: what
  * they refer to is not there.
  */
-bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames, bool (*is_named)(dp_record_id id));
+bool dp_table_adopt(unsigned kind, uint32_t n, uint32_t n_stacks, uint32_t n_frames, const struct dp_table_adoption *);
 
 /* In the parent, before a fork: keeps the counters of the heap for the file of the child. */
 void dp_table_fork_prepare(void);
