@@ -26,7 +26,13 @@ static inline bool ours_came(void)
     return __builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_before_thread_create();
 }
 
-/* What a thread that is being created will run. A place is in use until the thread has read it. */
+/*
+ * What a thread that is being created will run. A place is in use until the thread has read it: on a busy machine that
+ * may be long after hundreds of others were created. There are as many places as the library has for threads, so each
+ * thread that it knows has passed through here.
+ */
+enum { MOST_PLACES = 256 * 16 };
+
 union start {
     void *(*run)(void *);
     thrd_start_t run_c11;
@@ -35,7 +41,7 @@ static struct place {
     unsigned char used;
     union start start;
     void *arg;
-} places[64] DP_LARGE;
+} places[MOST_PLACES] DP_LARGE;
 
 /* NULL: no place is free, or the library does not set up new threads. Then the thread runs the program's function
  * directly. */

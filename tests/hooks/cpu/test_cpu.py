@@ -97,6 +97,16 @@ def that_a_thread_of_raw_clone_is_sampled():
     assert_process(r, loaded)
 
 
+def that_no_thread_is_missed_where_all_are_created_before_the_first_runs():
+    r = run([victim('cpu'), 'equal', '150', '8'], RATE, behind=behind('late_threads'), extra={'LATE_THREADS': '150'})
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded, own = rows(r), clocks(r)
+    sums = by_thread(loaded)
+    for i in range(150):
+        assert_thread(own[f't{i}'], sums[f't{i}'])
+    assert_process(r, loaded)
+
+
 @three_tries
 def that_a_thread_that_blocks_every_signal_has_its_time():
     r = run([victim('cpu'), 'masked'], RATE)

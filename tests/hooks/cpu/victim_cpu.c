@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,14 +83,13 @@ static void print_process(void)
     printf("process %lld\n", (long long)read_clock(CLOCK_PROCESS_CPUTIME_ID));
 }
 
-/* N threads at once: thread i uses (i + 1) * MS. */
-static void unequal(int argc, char **argv)
+/* N threads at once: thread i uses first_ns and i times more_ns. */
+static void run_jobs(int n, int64_t first_ns, int64_t more_ns)
 {
-    int n = atoi(argv[2]), unit = atoi(argv[3]);
     struct job *jobs = calloc((size_t)n, sizeof *jobs);
     for (int i = 0; i < n; i++) {
         snprintf(jobs[i].name, sizeof jobs[i].name, "t%d", i);
-        jobs[i].work_ns = (i + 1) * unit * MS;
+        jobs[i].work_ns = first_ns + i * more_ns;
         if (pthread_create(&jobs[i].thread, NULL, work, &jobs[i]))
             abort();
     }
@@ -97,6 +98,56 @@ static void unequal(int argc, char **argv)
         printf("%s %lld\n", jobs[i].name, (long long)jobs[i].clock_ns);
     }
     free(jobs);
+}
+
+/* N threads at once: thread i uses (i + 1) * MS. */
+static void unequal(int argc, char **argv)
+{
+    run_jobs(atoi(argv[2]), atoi(argv[3]) * MS, atoi(argv[3]) * MS);
+}
+
+/* N threads at once, of MS each. */
+static void equal(int argc, char **argv)
+{
+    run_jobs(atoi(argv[2]), atoi(argv[3]) * MS, 0);
+}
+
+/*
+ * A thread that has ended, as the profiler sees it, and is still there when the process ends: it never leaves a
+ * destructor of its last round. The key is newer than the profiler's, so this destructor is called after that one.
+ */
+static pthread_key_t last_key;
+static _Atomic bool is_last_round;
+
+static void linger(void *round)
+{
+    if ((uintptr_t)round < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(last_key, (void *)((uintptr_t)round + 1));
+        return;
+    }
+    is_last_round = true;
+    for (;;)
+        pause();
+}
+
+static void *work_and_linger(void *job)
+{
+    pthread_setspecific(last_key, (void *)1);
+    return work(job);
+}
+
+static void lingering(int argc, char **argv)
+{
+    struct job job = {"lingers", 80 * MS, 0, 0};
+    struct timespec two_looks = {2, 0};
+    pthread_key_create(&last_key, linger);
+    if (pthread_create(&job.thread, NULL, work_and_linger, &job))
+        abort();
+    while (!is_last_round)
+        usleep(1000);
+    nanosleep(&two_looks, NULL);
+    burn(100 * MS); /* a process without a sample writes no profile; the thread's may have come before the tables */
+    printf("%s %lld\n", job.name, (long long)job.clock_ns);
 }
 
 /* N threads one after another, of MS each, all with one name. */
@@ -130,8 +181,19 @@ static int raw_work(void *unused)
     return 0;
 }
 
+static void *burn_and_sleep(void *ms)
+{
+    burn(50 * MS);
+    usleep((useconds_t)(uintptr_t)ms * 1000);
+    return NULL;
+}
+
+/* After MS, if given, in which another thread was there: with that one the profiler's thread and its samples begin. */
 static void raw(int argc, char **argv)
 {
+    pthread_t sleeper;
+    if (argc > 2 && !pthread_create(&sleeper, NULL, burn_and_sleep, (void *)(uintptr_t)atoi(argv[2])))
+        pthread_join(sleeper, NULL);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
     if (clone(raw_work, raw_stack + sizeof raw_stack, flags, NULL) < 0)
         abort();
@@ -272,8 +334,9 @@ static void forever(int argc, char **argv)
 static const struct {
     const char *name;
     void (*run)(int argc, char **argv);
-} modes[] = {{"unequal", unequal}, {"brief", brief}, {"raw", raw},         {"masked", masked}, {"forked", forked},
-             {"shares", shares},   {"idle", idle},   {"forever", forever}, {"churn", churn}};
+} modes[] = {{"unequal", unequal}, {"equal", equal},     {"lingering", lingering}, {"brief", brief},
+             {"raw", raw},         {"masked", masked},   {"forked", forked},       {"shares", shares},
+             {"idle", idle},       {"forever", forever}, {"churn", churn}};
 
 int main(int argc, char **argv)
 {
