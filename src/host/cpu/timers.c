@@ -7,11 +7,15 @@
  * contains the thread's id. So threads need not register, threads of raw clone can be timed, and turning a profile off
  * needs no help of theirs. A timer outlives its thread until it is deleted.
  *
- * 1. A thread has at most one slot (host/thread/tids.h).
+ * 1. A thread has at most one slot (host/thread/tids.h), and keeps it until it has left the kernel. /proc lists it that
+ *    long: if its end freed the slot, a list would enter it again, and its clock would go to rows a second time. A look
+ *    frees slots of threads that are gone; where looks are too rare, the thread that finds no free slot does.
  * 2. credited_ns only grows, by compare-and-swap, and each step is added to a row by the thread that made it. So the
- *    rows of a thread sum to the last value of its clock that was read: weights of samples share out the true time.
+ *    rows of a thread sum to the last value of its clock that was read: weights of samples share out the true time. A
+ *    new thread with the id of an earlier one takes over its slot, and swaps the credit for 0.
  * 3. A timer is deleted by the thread that swaps its id out of the slot. A thread that arms stores the id and then
- *    looks whether the profile is still on; one that turns it off first says so and then looks for ids [OFF].
+ *    looks whether the profile is still on; one that turns it off first says so and then looks for ids [OFF]. So does
+ *    the end of a thread.
  *
  * The key is one of the first 32, whose values stand in the thread's own descriptor: setting it allocates nothing.
  * Destructors of later keys run in rounds; the last round is the end.
@@ -69,19 +73,40 @@ dp_cpu_slot dp_cpu_thread_find(int32_t tid)
     return dp_tids_find(&tids, tid);
 }
 
+static void begin_slot(struct dp_cpu_thread *thread)
+{
+    dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
+    dp_store_relaxed(&thread->no_stack, 0);
+    dp_store_relaxed(&thread->is_ours, 0);
+    dp_store_relaxed(&thread->is_untimed, 0);
+    dp_store_relaxed(&thread->has_ended, 0);
+}
+
+/* Frees the slots near a thread's place whose threads are gone. */
+static void free_near(int32_t tid)
+{
+    for (uint32_t i = 0; i < DP_TIDS_PLACES; i++) {
+        dp_cpu_slot slot = dp_tids_slot(tid, i);
+        int32_t other = dp_cpu_thread_tid(slot);
+        if (other > 0 && dp_load_relaxed(&dp_cpu_thread_at(slot)->has_ended) && dp_cpu_clock_ns(other) < 0)
+            dp_cpu_thread_remove(slot, other);
+    }
+}
+
 /* 0: there is no room near its place, or another thread enters it. */
 static dp_cpu_slot enter_id(int32_t tid, int64_t credited_ns)
 {
     dp_cpu_slot slot = dp_tids_claim(&tids, tid);
+    if (!slot) {
+        free_near(tid);
+        slot = dp_tids_claim(&tids, tid);
+    }
     if (!slot)
         return 0;
     struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
     dp_store_relaxed(&thread->credited_ns, credited_ns);
     dp_store_relaxed(&thread->timer, 0);
-    dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
-    dp_store_relaxed(&thread->no_stack, 0);
-    dp_store_relaxed(&thread->is_ours, 0);
-    dp_store_relaxed(&thread->is_untimed, 0);
+    begin_slot(thread);
     thread->seen = 0;
     if (!dp_tids_publish(&tids, slot, tid))
         return 0;
@@ -97,11 +122,23 @@ dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
     return slot;
 }
 
-void dp_cpu_thread_remove(dp_cpu_slot slot)
+void dp_cpu_thread_remove(dp_cpu_slot slot, int32_t tid)
 {
+    if (!dp_tids_withdraw(&tids, slot, tid))
+        return;
     dp_cpu_thread_disarm(slot);
-    if (dp_tids_remove(&tids, slot))
-        dp_sub_relaxed(&dp_cpu_state.n_threads, 1);
+    dp_tids_free(&tids, slot);
+    dp_sub_relaxed(&dp_cpu_state.n_threads, 1);
+}
+
+bool dp_cpu_thread_renew(dp_cpu_slot slot, int64_t credited_ns)
+{
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    if (!dp_cas_relaxed(&thread->credited_ns, &credited_ns, 0))
+        return false;
+    dp_cpu_thread_disarm(slot); /* of the earlier thread */
+    begin_slot(thread);
+    return true;
 }
 
 /* ---- clocks ----------------------------------------------------------------------------------------------------- */
@@ -237,7 +274,8 @@ int dp_cpu_thread_arm(dp_cpu_slot slot)
     int64_t period_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
     int32_t tid = dp_cpu_thread_tid(slot);
     int err = sig && period_ns && tid > 0 ? create_timer(slot, tid, sig, period_ns) : 0;
-    if (!err && (!dp_load_total(&dp_cpu_state.period_ns) || !dp_load_total(&dp_cpu_state.sig))) /* [OFF] */
+    if (!err && (!dp_load_total(&dp_cpu_state.period_ns) || !dp_load_total(&dp_cpu_state.sig) ||
+                 dp_load_total(&dp_cpu_thread_at(slot)->has_ended))) /* [OFF] */
         dp_cpu_thread_disarm(slot);
     errno = saved;
     return err;
@@ -273,12 +311,13 @@ uint32_t dp_cpu_rest_of(dp_cpu_slot slot)
     return dp_load_relaxed(&thread->no_stack) ? dp_load_relaxed(&thread->no_stack) : DP_FRAME_BETWEEN;
 }
 
-/* Credits what the thread used since its last sample, and forgets it. */
+/* Credits what the thread used since its last sample. Its slot stays until it is gone. */
 static void ends(int32_t tid)
 {
     dp_cpu_slot slot = dp_cpu_thread_find(tid);
     if (!slot)
         return;
+    dp_swap_total(&dp_cpu_thread_at(slot)->has_ended, 1); /* [OFF] */
     dp_cpu_thread_disarm(slot);
     const struct dp_stack none = {0};
     if (dp_cpu_is_on() && dp_record_wait_ready()) {
@@ -286,7 +325,6 @@ static void ends(int32_t tid)
         if (ns)
             dp_cpu_add_synthetic(dp_cpu_rest_of(slot), dp_labels_now(&none), ns, tid, clock_ns);
     }
-    dp_cpu_thread_remove(slot);
 }
 
 static void key_ends(void *value)
@@ -306,10 +344,9 @@ void dp_cpu_thread_begins(void)
     int32_t tid = (int32_t)syscall(SYS_gettid);
     dp_thread_unmark_own_id(tid);
     dp_cpu_slot slot = dp_cpu_thread_find(tid);
-    if (slot && dp_load_relaxed(&dp_cpu_thread_at(slot)->credited_ns) > dp_cpu_own_clock_ns()) {
-        dp_cpu_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
-        slot = 0;
-    }
+    int64_t credited_ns = slot ? dp_load_relaxed(&dp_cpu_thread_at(slot)->credited_ns) : 0;
+    if (slot && (dp_load_relaxed(&dp_cpu_thread_at(slot)->has_ended) || credited_ns > dp_cpu_own_clock_ns()))
+        dp_cpu_thread_renew(slot, credited_ns); /* an earlier thread had this id; maybe it ended unseen */
     if (!slot && !(slot = dp_cpu_thread_add(tid, 0)))
         slot = dp_cpu_thread_find(tid); /* a scan has added it meanwhile */
     if (slot)

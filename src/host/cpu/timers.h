@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A thread's number in the table, from 1 on; 0: none. Valid while the thread lives. */
+/* A thread's number in the table, from 1 on; 0: none. Valid until the thread has left the kernel. */
 typedef uint32_t dp_cpu_slot;
 
 enum { DP_CPU_THREADS = DP_TIDS_MAX };
@@ -23,6 +23,7 @@ struct dp_cpu_thread {
     _Atomic uint8_t no_stack;   /* not 0: the synthetic frame of its time up to the next sample, [masked] for example */
     _Atomic uint8_t is_ours;    /* a thread of the profiler */
     _Atomic uint8_t is_untimed; /* no timer could be had for it, and that was counted */
+    _Atomic uint8_t has_ended;  /* its end was seen; it may still be in the kernel, and in lists of threads */
     uint32_t seen;              /* the last scan that met it; only the scanning thread uses it */
 };
 
@@ -63,8 +64,14 @@ int32_t dp_cpu_thread_tid(dp_cpu_slot slot); /* 0: the slot is free */
 dp_cpu_slot dp_cpu_thread_find(int32_t tid);
 dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns);
 
-/* Deletes the timer, and frees the slot. */
-void dp_cpu_thread_remove(dp_cpu_slot slot);
+/* Deletes the timer, and frees the slot. For a thread that has left the kernel, or if the profile is off. */
+void dp_cpu_thread_remove(dp_cpu_slot slot, int32_t tid);
+
+/*
+ * The thread in the slot is a new one: it has the id of an earlier one, whose credit was credited_ns. False: another
+ * thread has found that too, or the credit has changed.
+ */
+bool dp_cpu_thread_renew(dp_cpu_slot slot, int64_t credited_ns);
 
 /*
  * Creates the thread's timer, with a first interval that is drawn. Deletes it again if the profile ended meanwhile. 0;

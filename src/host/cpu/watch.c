@@ -108,6 +108,19 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
     return 0;
 }
 
+/*
+ * Whether the slot's thread has ended and is still listed. If it is gone, and another thread has its id, the slot is
+ * made that thread's: no clock is behind its own credit.
+ */
+static bool is_ended(dp_cpu_slot slot, int32_t tid)
+{
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    if (!dp_load_relaxed(&thread->has_ended))
+        return false;
+    int64_t credited_ns = dp_load_relaxed(&thread->credited_ns), clock_ns = dp_cpu_clock_ns(tid);
+    return clock_ns < 0 || clock_ns >= credited_ns || !dp_cpu_thread_renew(slot, credited_ns);
+}
+
 /* Enters a listed thread. first: a bool, the profile begins with this scan. 1: it was not known. */
 static int enter_thread(int32_t tid, void *first)
 {
@@ -123,7 +136,7 @@ static int enter_thread(int32_t tid, void *first)
     dp_cpu_thread_at(slot)->seen = watch.n_looks;
     if (dp_thread_is_own_id(tid))
         dp_cpu_thread_disarm(slot);
-    else
+    else if (!is_ended(slot, tid))
         dp_cpu_thread_time(slot);
     return is_new;
 }
@@ -134,7 +147,7 @@ static void remove_dead(void)
     for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS; slot++) {
         int32_t tid = dp_cpu_thread_tid(slot);
         if (tid > 0 && dp_cpu_thread_at(slot)->seen != watch.n_looks && dp_cpu_clock_ns(tid) < 0)
-            dp_cpu_thread_remove(slot);
+            dp_cpu_thread_remove(slot, tid);
     }
 }
 
@@ -216,10 +229,11 @@ void dp_cpu_settle(bool all)
 static void disarm_all(bool forget)
 {
     for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS; slot++) {
-        if (dp_cpu_thread_tid(slot) <= 0)
+        int32_t tid = dp_cpu_thread_tid(slot);
+        if (tid <= 0)
             continue;
         if (forget)
-            dp_cpu_thread_remove(slot);
+            dp_cpu_thread_remove(slot, tid);
         else
             dp_cpu_thread_disarm(slot);
     }

@@ -15,8 +15,6 @@
  */
 #include "host/thread/tids.h"
 
-enum { BUCKETS_TRIED = 4, PLACES = BUCKETS_TRIED * DP_TIDS_BUCKET };
-
 /* Place i of a thread. Threads are created with rising ids, so neighbours share a line. */
 static uint32_t place_of(int32_t tid, uint32_t i)
 {
@@ -26,7 +24,7 @@ static uint32_t place_of(int32_t tid, uint32_t i)
 
 uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid)
 {
-    for (uint32_t i = 0; i < PLACES; i++)
+    for (uint32_t i = 0; i < DP_TIDS_PLACES; i++)
         if (dp_load_acquire(&tids->at[place_of(tid, i)]) == tid) /* [SLOT] */
             return place_of(tid, i) + 1;
     return 0;
@@ -34,7 +32,7 @@ uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid)
 
 uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid)
 {
-    for (uint32_t i = 0; i < PLACES; i++) {
+    for (uint32_t i = 0; i < DP_TIDS_PLACES; i++) {
         uint32_t place = place_of(tid, i);
         int32_t is_free = 0;
         if (!dp_load_relaxed(&tids->at[place]) && dp_cas_total(&tids->at[place], &is_free, -tid)) /* [TWICE], [SLOT] */
@@ -46,7 +44,7 @@ uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid)
 /* Whether a thread has the id, or claims it, in a place other than this one. */
 static bool is_elsewhere(struct dp_tids *tids, uint32_t place, int32_t tid)
 {
-    for (uint32_t i = 0; i < PLACES; i++) {
+    for (uint32_t i = 0; i < DP_TIDS_PLACES; i++) {
         int32_t other = place_of(tid, i) == place ? 0 : dp_load_total(&tids->at[place_of(tid, i)]); /* [TWICE] */
         if (other == tid || other == -tid)
             return true;
@@ -61,8 +59,22 @@ bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid)
     return is_alone;
 }
 
-bool dp_tids_remove(struct dp_tids *tids, uint32_t slot)
+bool dp_tids_remove(struct dp_tids *tids, uint32_t slot, int32_t tid)
 {
-    int32_t tid = dp_load_relaxed(&tids->at[slot - 1]);
-    return tid > 0 && dp_cas_publish(&tids->at[slot - 1], &tid, 0); /* [SLOT] */
+    return dp_cas_publish(&tids->at[slot - 1], &tid, 0); /* [SLOT] */
+}
+
+bool dp_tids_withdraw(struct dp_tids *tids, uint32_t slot, int32_t tid)
+{
+    return dp_cas_total(&tids->at[slot - 1], &tid, -tid); /* [TWICE], [SLOT] */
+}
+
+void dp_tids_free(struct dp_tids *tids, uint32_t slot)
+{
+    dp_store_release(&tids->at[slot - 1], 0); /* [SLOT] */
+}
+
+uint32_t dp_tids_slot(int32_t tid, uint32_t i)
+{
+    return place_of(tid, i) + 1;
 }

@@ -36,5 +36,14 @@ enum { DP_TIDS_TRIES = 16 };
 uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid);
 bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid);
 
-/* Frees a slot. False: it was free, or another thread freed it. */
-bool dp_tids_remove(struct dp_tids *tids, uint32_t slot);
+/*
+ * Frees the slot of an id. False: the id does not stand there any more. Between withdraw, which returns the same, and
+ * free, find does not return the slot and no thread can enter the id: for a caller that must change the slot's data.
+ */
+bool dp_tids_remove(struct dp_tids *tids, uint32_t slot, int32_t tid);
+bool dp_tids_withdraw(struct dp_tids *tids, uint32_t slot, int32_t tid);
+void dp_tids_free(struct dp_tids *tids, uint32_t slot);
+
+/* The slots that an id can stand in, for i below DP_TIDS_PLACES. */
+enum { DP_TIDS_PLACES = 4 * DP_TIDS_BUCKET };
+uint32_t dp_tids_slot(int32_t tid, uint32_t i);

@@ -116,9 +116,9 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
     return slot;
 }
 
-void dp_wall_thread_remove(dp_wall_slot slot)
+void dp_wall_thread_remove(dp_wall_slot slot, int32_t tid)
 {
-    dp_tids_remove(&tids, slot);
+    dp_tids_remove(&tids, slot, tid);
 }
 
 bool dp_wall_thread_has_ended(int32_t tid)
@@ -214,7 +214,7 @@ static void close_account(int32_t tid)
         dp_wall_account(slot, &now, 0, DP_WALL_ENDS);
         dp_wall_thread_unclaim(slot);
     }
-    dp_wall_thread_remove(slot);
+    dp_wall_thread_remove(slot, tid);
 }
 
 static void handle_thread_end(void *value)
@@ -240,7 +240,7 @@ void dp_wall_thread_begins(void)
     dp_wall_slot slot = dp_wall_thread_find(tid);
     unmark_ended(tid); /* an earlier thread had this id */
     if (slot && dp_load_relaxed(&dp_wall_thread_at(slot)->run_ns) > now.clock_ns) {
-        dp_wall_thread_remove(slot); /* an earlier thread of this id, whose end no hook saw */
+        dp_wall_thread_remove(slot, tid); /* an earlier thread of this id, whose end no hook saw */
         slot = 0;
     }
     if (!slot)

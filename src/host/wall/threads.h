@@ -88,7 +88,7 @@ dp_wall_slot dp_wall_thread_find(int32_t tid);
 
 /* Adds a thread, whose profile begins now. 0: there is no room near its place, or it is in the table. */
 dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *);
-void dp_wall_thread_remove(dp_wall_slot slot);
+void dp_wall_thread_remove(dp_wall_slot slot, int32_t tid);
 /* Whether the thread has closed its account a short time ago: until it is gone, /proc still lists it. */
 bool dp_wall_thread_has_ended(int32_t tid);
 

@@ -69,14 +69,14 @@ static int enter_thread(int32_t tid, void *ctx)
     dp_wall_slot slot = dp_wall_thread_find(tid);
     if (dp_thread_is_own_id(tid)) {
         if (slot)
-            dp_wall_thread_remove(slot);
+            dp_wall_thread_remove(slot, tid);
         return 0;
     }
     if (!slot && !dp_wall_thread_has_ended(tid)) {
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
         slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
         if (slot && dp_wall_thread_has_ended(tid)) { /* meanwhile. [ENDED] */
-            dp_wall_thread_remove(slot);
+            dp_wall_thread_remove(slot, tid);
             slot = 0;
         }
     }
@@ -91,7 +91,7 @@ static void remove_dead(void)
     for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++) {
         int32_t tid = dp_wall_thread_tid(slot);
         if (tid > 0 && dp_wall_thread_at(slot)->seen != watch.n_lists && dp_cpu_clock_ns(tid) < 0)
-            dp_wall_thread_remove(slot);
+            dp_wall_thread_remove(slot, tid);
     }
     dp_wall_place_close(false);
 }
@@ -166,7 +166,7 @@ static int32_t claim_thread(dp_wall_slot slot)
 {
     int32_t tid = dp_wall_thread_tid(slot);
     if (tid > 0 && dp_thread_is_own_id(tid)) { /* it was added before it was known as the profiler's */
-        dp_wall_thread_remove(slot);
+        dp_wall_thread_remove(slot, tid);
         return 0;
     }
     if (tid <= 0 || !dp_wall_thread_claim(slot))
@@ -189,7 +189,7 @@ static void look_at_all(bool keeps)
         bool is_there = look_at(slot, tid, keeps);
         dp_wall_thread_unclaim(slot);
         if (!is_there)
-            dp_wall_thread_remove(slot);
+            dp_wall_thread_remove(slot, tid);
     }
 }
 
@@ -253,9 +253,11 @@ static void turn_off(void)
     settle_accounts(true);
     dp_store_relaxed(&dp_wall_now.period_ns, 0);
     dp_wall_threads_listen(false);
-    for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++)
-        if (dp_wall_thread_tid(slot) > 0)
-            dp_wall_thread_remove(slot);
+    for (dp_wall_slot slot = 1; slot <= DP_WALL_THREADS; slot++) {
+        int32_t tid = dp_wall_thread_tid(slot);
+        if (tid > 0)
+            dp_wall_thread_remove(slot, tid);
+    }
 }
 
 /* Turns the profile on or off, or changes its period, as wanted_period_ns says. */

@@ -107,6 +107,14 @@ def that_no_thread_is_missed_where_all_are_created_before_the_first_runs():
     assert_process(r, loaded)
 
 
+def that_a_thread_that_is_listed_after_its_end_is_counted_once():
+    r = run([victim('cpu'), 'lingering'], RATE)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded = rows(r)
+    assert_thread(clocks(r)['lingers'], by_thread(loaded)['lingers'])
+    assert_process(r, loaded)
+
+
 @three_tries
 def that_a_thread_that_blocks_every_signal_has_its_time():
     r = run([victim('cpu'), 'masked'], RATE)

@@ -98,7 +98,7 @@ static void enters(unsigned thread)
 static void removes(unsigned thread)
 {
     for (uint32_t i = BUSY; i-- > 0;)
-        if (!dp_tids_remove(&tids, dp_tids_find(&tids, id_at(i))))
+        if (!dp_tids_remove(&tids, dp_tids_find(&tids, id_at(i)), id_at(i)))
             n_twice++;
 }
 
@@ -141,7 +141,7 @@ static void *enters_and_removes(void *unused)
         }
         pthread_barrier_wait(&barrier);
         uint32_t slot = dp_tids_find(&tids, id);
-        if (slot && dp_tids_get(&tids, slot) == id && data[slot - 1] == (unsigned)id && dp_tids_remove(&tids, slot))
+        if (slot && dp_tids_get(&tids, slot) == id && data[slot - 1] == (unsigned)id && dp_tids_remove(&tids, slot, id))
             atomic_fetch_sub(&n_all_entered, 1);
     }
     return unused;

@@ -89,7 +89,7 @@ static void forget_thread(void)
 {
     dp_wall_slot slot = dp_wall_thread_find(TID);
     if (slot)
-        dp_wall_thread_remove(slot);
+        dp_wall_thread_remove(slot, TID);
 }
 
 static void a_stretch_is_divided_to_the_nanosecond(void **state)
