@@ -16,6 +16,8 @@
  * 3. A timer is deleted by the thread that swaps its id out of the slot. A thread that arms stores the id and then
  *    looks whether the profile is still on; one that turns it off first says so and then looks for ids [OFF]. So does
  *    the end of a thread.
+ * 4. The sum of all credit is never less than the credit that a slot shows [SUM]: else a report would take the
+ *    difference for time of threads that ended unseen, and add it to a row as well.
  *
  * The key is one of the first 32, whose values stand in the thread's own descriptor: setting it allocates nothing.
  * Destructors of later keys run in rounds; the last round is the end.
@@ -176,12 +178,14 @@ int64_t dp_cpu_process_clock_ns(void)
 int64_t dp_cpu_thread_credit(dp_cpu_slot slot, int64_t now_ns)
 {
     struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
-    int64_t before = dp_load_relaxed(&thread->credited_ns);
-    while (now_ns > before)
-        if (dp_cas_relaxed(&thread->credited_ns, &before, now_ns)) {
-            dp_add_relaxed(&dp_cpu_state.credited_ns, now_ns - before);
-            return now_ns - before;
-        }
+    int64_t before_ns = dp_load_relaxed(&thread->credited_ns);
+    while (now_ns > before_ns) {
+        int64_t ns = now_ns - before_ns;
+        dp_add_relaxed(&dp_cpu_state.credited_ns, ns);
+        if (dp_cas_publish(&thread->credited_ns, &before_ns, now_ns)) /* [SUM] */
+            return ns;
+        dp_sub_relaxed(&dp_cpu_state.credited_ns, ns);
+    }
     return 0;
 }
 

@@ -13,8 +13,9 @@
  * stacks from all threads that use little.
  *
  * Threads that ended unseen. The process's clock has their time too. What all rows and living threads have together is
- * subtracted from it; the difference goes to [between samples]. The process's clock is read before the threads' clocks,
- * so the difference is never too large.
+ * subtracted from it; the difference goes to [between samples]. It is never too large: the process's clock is read
+ * first, then all threads are listed, then their clocks are read. A thread that is not in the table yet would be taken
+ * for one that ended, and would get the same time again when it is entered.
  *
  * RLIMIT_SIGPENDING. Each timer holds one of the user's signals that may be queued. The profile takes at most a quarter
  * of those that are free when it begins, so that sigqueue and timers of the program go on. If the program lowers the
@@ -93,7 +94,7 @@ static void add_rest(dp_cpu_slot slot, int32_t tid, int64_t clock_ns, uint32_t f
 static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
 {
     struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
-    int64_t clock_ns = dp_cpu_clock_ns(tid), rest_ns = clock_ns - dp_load_relaxed(&thread->credited_ns);
+    int64_t clock_ns = dp_cpu_clock_ns(tid), rest_ns = clock_ns - dp_load_acquire(&thread->credited_ns); /* [SUM] */
     if (clock_ns < 0 || rest_ns <= 0)
         return 0;
     uint32_t frame = dp_cpu_rest_of(slot);
@@ -173,14 +174,16 @@ static void settle_unseen(int64_t process_ns, int64_t pending_ns)
         watch.unseen_ns += unseen_ns;
 }
 
-static void settle(bool all)
+/* False: there is nothing to settle yet, and no thread was listed. */
+static bool settle(bool all)
 {
     int64_t process_ns = dp_cpu_process_clock_ns(), pending_ns = 0;
     bool is_sampled = dp_load_relaxed(&dp_cpu_state.credited_ns) || !dp_load_relaxed(&dp_cpu_state.sig);
     if (!is_sampled && process_ns - watch.process_ns < dp_load_relaxed(&dp_cpu_state.period_ns))
-        return; /* a process that ends before its first sample writes no profile */
+        return false; /* a process that ends before its first sample writes no profile */
     if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
-        return;
+        return false;
+    scan_threads(false);
     dp_cpu_addresses_turn();
     for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS; slot++) {
         int32_t tid = dp_cpu_thread_tid(slot);
@@ -188,6 +191,7 @@ static void settle(bool all)
             pending_ns += settle_thread(slot, tid, all);
     }
     settle_unseen(process_ns, pending_ns);
+    return true;
 }
 
 bool dp_cpu_own_work_begin(void)
@@ -265,6 +269,7 @@ static void begin(int64_t period_ns, int sig)
     watch.unseen_ns = 0;
     watch.idle_looks = 0;
     dp_store_relaxed(&dp_cpu_state.sig, sig);
+    disarm_all(true); /* a thread that began while the last profile ended */
     watch.process_ns = dp_cpu_process_clock_ns();
     dp_swap_total(&dp_cpu_state.period_ns, period_ns); /* [OFF] */
     scan_threads(true);
@@ -272,7 +277,6 @@ static void begin(int64_t period_ns, int sig)
 
 static void end(void)
 {
-    scan_threads(false);
     settle(true);
     dp_swap_total(&dp_cpu_state.period_ns, 0); /* [OFF] */
     disarm_all(true);
@@ -376,8 +380,8 @@ int64_t dp_cpu_look(void)
     bool blocked = dp_cpu_signal_block(true);
     check_harm();
     follow_limit();
-    scan_threads(false);
-    settle(false);
+    if (!settle(false))
+        scan_threads(false);
     dp_cpu_signal_block(blocked);
     int64_t next_ns = dp_clock_ns() + (watch.idle_looks < LOOKS_OFTEN ? LOOK_NS : LOOK_RARELY_NS);
     dp_lock_unlock(&watch.lock);

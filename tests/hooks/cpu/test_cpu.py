@@ -115,6 +115,16 @@ def that_a_thread_that_is_listed_after_its_end_is_counted_once():
     assert_process(r, loaded)
 
 
+def that_a_report_counts_no_thread_that_a_look_will_find():
+    """A thread of raw clone, where profiles are more frequent than looks for threads."""
+    r = run([victim('cpu'), 'raw', '1500'], RATE + ',interval=50ms')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded = rows(r)
+    ns, unnamed_ns, own = by_thread(loaded)['raw'], by_thread(loaded)[''], clocks(r)['raw']
+    assert ns <= own <= ns + unnamed_ns <= own + 30 * MS, (ns, unnamed_ns, own)
+    assert_process(r, loaded)
+
+
 @three_tries
 def that_a_thread_that_blocks_every_signal_has_its_time():
     r = run([victim('cpu'), 'masked'], RATE)
