@@ -48,6 +48,10 @@ class Pushing(unittest.TestCase):
         os.rename(path + '.tmp', path)
         return path
 
+    def write_old(self, seq, kind='heap', **more):
+        """A file as of three hours ago: with one of now, of the same process and kind, the pusher is hours behind."""
+        return self.write(seq, kind, modified_ns=time.time_ns() - (3 * 3600 - seq) * 10**9, **more)
+
     def command(self, url, *more):
         return [DELTAPROF, 'push', self.dir, '--to', url, *more]
 

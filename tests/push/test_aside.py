@@ -151,33 +151,36 @@ class Aside(Pushing):
     def test_joined_files_are_set_aside_one_by_one(self):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 11):
-            self.write(seq, time_ns=t + seq * 10**9, rows=[(['leaf', 'main'], [seq] * 4, {'what': 'poison' if seq == 4 else 'leaf'})])
+            self.write_old(seq, time_ns=t + seq * 10**9, rows=[(['leaf', 'main'], [seq] * 4, {'what': 'poison' if seq == 4 else 'leaf'})])
+        self.write(11)
         with Receiver() as receiver:
             receiver.fails = lambda body: b'poison' in gzip.decompress(pyroscope_pb2.PushRequest.FromString(body).series[0].samples[0].raw_profile)
-            self.push_until(receiver.url('pyroscope'), ' 9 files accepted')
-            self.assertRegex(self.status(), r' 9 files accepted, .* 1 waiting, 1 of them set aside\n  server\.7\.0004\.heap\.pb\.gz: ')
+            self.push_until(receiver.url('pyroscope'), ' 10 files accepted')
+            self.assertRegex(self.status(), r' 10 files accepted, .* 1 waiting, 1 of them set aside\n  server\.7\.0004\.heap\.pb\.gz: ')
 
     def test_joined_files_of_which_a_part_was_accepted_are_set_aside_as_one(self):
         """Ten files have more rows than Pyroscope takes, so they are sent in two parts. It fails on the second one."""
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 11):
             rows = [(['leaf%d.%d' % (seq, i)], [seq, 2, 0, 0], {}) for i in range(1800)] + [(['poison'], [1, 1, 0, 0], {})] * (seq == 10)
-            self.write(seq, time_ns=t + seq * 10**9, rows=rows)
+            self.write_old(seq, time_ns=t + seq * 10**9, rows=rows)
+        self.write(11)
         with Receiver() as receiver:
             receiver.fails = lambda body: b'poison' in gzip.decompress(pyroscope_pb2.PushRequest.FromString(body).series[0].samples[0].raw_profile)
             self.push_until(receiver.url('pyroscope'), '0 deleted before they were sent, 10 waiting, 10 of them set aside')
-            self.assertEqual(len(receiver.taken), 1)
+            self.assertEqual(len(receiver.taken), 2)
             self.assertEqual(len(re.findall(r'heap\.pb\.gz: set aside at .*, 1 parts of it settled: status 500', self.status())), 10)
             receiver.fails = None
             self.age(3600)
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
-            self.assertEqual(len(receiver.taken), 2)
+            self.assertEqual(len(receiver.taken), 3)
             self.assert_arrived(receiver, ['heap'])
 
     def test_files_deleted_while_a_unit_waits_are_counted_one_by_one(self):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 31):
-            self.write(seq, time_ns=t + seq * 10**9)
+            self.write_old(seq, time_ns=t + seq * 10**9)
+        self.write(31)
         with Receiver() as receiver:
             failed = []
             receiver.fails = lambda body: failed.append(body) or True
@@ -186,9 +189,9 @@ class Aside(Pushing):
                 self.wait_until(lambda: len(failed) >= 2)  # a unit of twenty is under way, and none of it will be accepted yet
                 for seq in 1, 2, 29:
                     os.remove(os.path.join(self.dir, 'server.7.%04d.heap.pb.gz' % seq))
-                self.write(31, time_ns=t + 31 * 10**9)  # so that it looks
+                self.write(32)  # so that it looks
                 receiver.fails = None
-                self.wait_until(lambda: '28 files accepted, 0 perhaps delivered, 0 refused, 3 deleted before they were sent, 0 waiting' in self.status())
+                self.wait_until(lambda: '29 files accepted, 0 perhaps delivered, 0 refused, 3 deleted before they were sent, 0 waiting' in self.status())
             finally:
                 pusher.send_signal(signal.SIGTERM)
                 pusher.communicate(timeout=60)

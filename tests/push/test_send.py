@@ -230,19 +230,31 @@ class Send(Pushing):
                 self.assertEqual(sum('the receiver takes no such time' in c for c in profile.comments), 1)
             self.assertEqual(fourth.comments, [])
 
+    def test_each_interval_is_a_point_unless_the_pusher_is_hours_behind(self):
+        """A database sums memory in use over the points of a range: their number must not depend on how the files went."""
+        now = time.time_ns()
+        for seq in range(1, 61):
+            self.write(seq, modified_ns=now - (61 - seq) * 115 * 10**9)  # 1 h 53 min
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assertEqual(len(receiver.taken), 60)
+            self.assert_arrived(receiver, ['heap'])
+
     def test_many_waiting_files_of_one_kind_are_joined(self):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 101):
-            self.write(seq, time_ns=t + seq * 10**9)
-            self.write(seq, 'block', time_ns=t + seq * 10**9)
+            self.write_old(seq, time_ns=t + seq * 10**9)
+            self.write_old(seq, 'block', time_ns=t + seq * 10**9)
+        self.write(101, time_ns=t + 101 * 10**9)
+        self.write(101, 'block', time_ns=t + 101 * 10**9)
         with Receiver() as receiver:
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
-            self.assertLess(receiver.n_requests, 40)
+            self.assertEqual(receiver.n_requests, 2 * (100 / 20 + 1))
             self.assert_arrived(receiver, ['block'])
             flows = {k: v for k, v in sums(self.files('heap')).items() if k[0].startswith('alloc')}
             profiles = [t.profile for t in receiver.taken if t.kind == 'memory']
             self.assertEqual({k: v for k, v in sums(profiles).items() if k[0].startswith('alloc')}, flows)
-            self.assertEqual(sum(p.duration_ns for p in profiles), 100 * 10**9)
+            self.assertEqual(sum(p.duration_ns for p in profiles), 101 * 10**9)
             self.assertEqual(min(p.time_ns for p in profiles), t + 10**9)
             newest = {k: v for k, v in sums([max(profiles, key=lambda p: p.time_ns)]).items() if k[0].startswith('inuse')}
             self.assertEqual(newest, {k: v for k, v in sums([self.files('heap')[-1]]).items() if k[0].startswith('inuse')})
@@ -251,10 +263,11 @@ class Send(Pushing):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 11):
             in_use = 9000 if seq == 4 else 10 * seq
-            self.write(seq, time_ns=t + seq * 10**9, rows=[(['import' if seq == 4 else 'serve', 'main'], [1, 10, 1, in_use])], comment='#ended' if seq == 10 else None)
+            self.write_old(seq, time_ns=t + seq * 10**9, rows=[(['import' if seq == 4 else 'serve', 'main'], [1, 10, 1, in_use])])
+        self.write(11, rows=[(['serve', 'main'], [1, 10, 1, 5])], comment='#ended')
         with Receiver() as receiver:
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
-            self.assertEqual(receiver.n_requests, 1)
+            self.assertEqual(receiver.n_requests, 2)
             [sample] = [s for s in receiver.taken[0].profile.samples if s.values['inuse_space']]
             self.assertEqual((sample.names[0], sample.values['inuse_space']), ('import', 9000))
 
@@ -339,14 +352,16 @@ class Send(Pushing):
     def test_a_broken_file_among_joined_ones_is_refused_alone(self):
         t = time.time_ns() - 600 * 10**9
         for seq in range(1, 13):
-            path = self.write(seq, time_ns=t + seq * 10**9)
+            path = self.write_old(seq, time_ns=t + seq * 10**9)
             if seq == 5:
                 with open(path, 'r+b') as f:
                     f.truncate(os.path.getsize(path) // 2)
+                os.utime(path, ns=(time.time_ns() - (3 * 3600 - 5) * 10**9,) * 2)
+        self.write(13)
         with Receiver() as receiver:
             said = self.push(receiver.url('pyroscope'), status=1)
             self.assertRegex(said, r'0005.heap.pb.gz: ')
-            self.assertIn('11 files accepted, 0 perhaps delivered, 1 refused', said)
+            self.assertIn('12 files accepted, 0 perhaps delivered, 1 refused', said)
             os.unlink(os.path.join(self.dir, 'server.7.0005.heap.pb.gz'))
             self.assert_arrived(receiver, ['heap'])
 

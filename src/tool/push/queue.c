@@ -23,8 +23,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If so many files of one process and kind wait, they are sent together. */
-#define BACKLOG 8
+/*
+ * Files of one process and kind are sent together only if those that wait span so much time, or are so many that the
+ * profiled process may delete them before they are sent (`keep`, 5,760 by default). Otherwise each is a point of its
+ * own: databases sum memory in use over the points of a range, so that the sum must not depend on how the files went.
+ */
+#define BEHIND_NS    (INT64_C(7200) * 1000000000)
+#define BEHIND_FILES 2000
 /* Files that span more time than this are not joined. */
 #define JOINED_NS (INT64_C(300) * 1000000000)
 #define YOUNG_NS  (INT64_C(2) * 1000000000)
@@ -299,12 +304,14 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
                           const struct dp_push_file **files, size_t n_most)
 {
     size_t n = 0, n_waiting = 0;
+    int64_t newest_ns = first->mtime_ns;
     /* Files of one process stand together, by SEQ: as long as SEQ has four digits, so sort those that are taken. */
     for (size_t i = 0; i < q->files.n; i++) {
         const struct dp_push_file *file = &q->files.at[i];
         if (file->is_settled || file->is_aside || !is_same(file, first))
             continue;
         n_waiting++;
+        newest_ns = file->mtime_ns > newest_ns ? file->mtime_ns : newest_ns;
         if (file->mtime_ns - first->mtime_ns > JOINED_NS || (n == n_most && file->seq > files[n - 1]->seq))
             continue;
         size_t at = n < n_most ? n++ : n - 1;
@@ -312,7 +319,7 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
             files[at] = files[at - 1];
         files[at] = file;
     }
-    if (n_waiting < BACKLOG || !n) {
+    if (!n || (newest_ns - first->mtime_ns < BEHIND_NS && n_waiting < BEHIND_FILES)) {
         files[0] = first;
         return 1;
     }

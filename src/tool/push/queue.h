@@ -61,7 +61,7 @@ const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *);
 
 /*
  * The files that follow `first` among those of its process and kind, with it, into files; at most n_most. The first
- * one alone, unless many are waiting. Returns their number.
+ * one alone, unless hours of files are waiting. Returns their number.
  */
 size_t dp_push_queue_unit(const struct dp_push_queue *, const struct dp_push_file *first,
                           const struct dp_push_file **files, size_t n_most);
