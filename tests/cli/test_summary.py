@@ -146,6 +146,13 @@ class Summary(Case):
                          '50% wait for locks (most in get, held by fill), 12% wait for io.')
         self.assertEqual((found['ns'], found['stack'], found['more']), (2 * 10**10, ['get', 'worker'], 'deltaprof top --kind wall --no-idle ' + directory))
 
+    def test_threads_of_processes_that_ran_together_are_counted_together(self):
+        for pid in 7, 8:
+            self.file(f'd/server.{pid}.0001.wall.pb.gz', [(['burn'], [9, 3 * 10**10], {'state': 'running'})], [('samples', 'count'), ('wall', 'nanoseconds')],
+                      time_ns=10**18, duration_ns=10**10)
+        found, = (s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'wall')
+        self.assertIn('of 6 thread-seconds a second', found['text'])
+
     def test_time_of_an_unknown_state_is_in_the_sum(self):
         self.file('d/server.7.0001.wall.pb.gz', [(['burn'], [5, 2 * 10**9], {'state': 'running'}), (['[state unknown]'], [5, 8 * 10**9], {'state': 'unknown'})],
                   [('samples', 'count'), ('wall', 'nanoseconds')], time_ns=10**18, duration_ns=10**10)
@@ -168,6 +175,7 @@ class Summary(Case):
         self.run_it('check', '--max', 'wall=31s', directory)
         self.run_it('check', '--max', 'wall=29s', directory, status=1)
         self.run_it('check', '--max', 'wall=1s', '--label', 'state=lock', '--no-idle', directory, status=1)
+
     def test_of_locks_a_holder_stands_before_time_without_one(self):
         rows = [(['[hand-over]'], [9, 900_000_000]), (['report', 'timer'], [3, 400_000_000])]
         self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)

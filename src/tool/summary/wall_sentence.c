@@ -150,7 +150,8 @@ int dp_summary_sentences_wall(struct dp_summary_sentences *s, const struct dp_qu
     if (!status && sum_states(&v, sums, &all))
         status = refuse_memory(s);
     status = status ? status : dp_summary_sentences_note_losses(s, &v, DP_KIND_WALL);
-    double lasted = (double)v.merge.header.duration_ns, threads = lasted > 0 ? (double)all / lasted : 0;
+    double lasted = status ? 0 : (double)dp_model_merge_covered_ns(&v.merge);
+    double threads = lasted > 0 ? (double)all / lasted : 0;
     if (!status && (double)sums[LOCK] >= LOCK_SHARE * (double)all && all)
         status = describe_lock(s, paths, &v, &lock);
     struct dp_summary_sentence *to =
