@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 2" /* changes with struct dp_tables_file */
+#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 3" /* changes with struct dp_tables_file */
 #define DP_TABLE_FILE_HEADER 8192u
 #define DP_TABLE_FILE_NEW    ".new"
 
@@ -59,6 +59,7 @@ enum dp_tables_file_state {
 /* What a column has: the counters of one kind when file `seq` was written. */
 struct dp_tables_file_column {
     int64_t wall_ns, mono_ns; /* the end of that file's window */
+    int64_t off_ns;           /* until then, the time in which the kind was not recorded */
     uint32_t n, seq;
 };
 
@@ -79,8 +80,9 @@ struct dp_tables_file {
     uint32_t age, unwind, symbolize, address, types, mmap;
     uint8_t is_on[DP_KIND_TABLES]; /* the kind is recorded now */
     _Atomic uint32_t state;
-    _Atomic int64_t off_wall_ns;     /* since when none are, because the profiler was turned off; 0: it is on */
-    _Atomic int64_t sampled_mono_ns; /* when CPU time was sampled last; 0: never */
+    _Atomic int64_t off[DP_KIND_TABLES]; /* as dp_report_recorded_off_ns has them */
+    _Atomic int64_t off_wall_ns;         /* since when none are, because the profiler was turned off; 0: it is on */
+    _Atomic int64_t sampled_mono_ns;     /* when CPU time was sampled last; 0: never */
     _Atomic uint32_t current[DP_KIND_TABLES]; /* 1 + the column that was valid last; 0: no file was written */
     struct dp_tables_file_column columns[2][DP_KIND_TABLES];
     char program[64];

@@ -26,6 +26,7 @@
 #include "host/locks/waiting.h"
 #include "host/objects/functions.h"
 #include "host/report/kind_source.h"
+#include "host/report/recorded.h"
 #include "host/report/settings.h"
 #include "host/shared/table_file.h"
 #include "host/symbols/outside.h"
@@ -254,6 +255,8 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
         return refuse(-EBADMSG, why, n_why, "its tables are damaged");
     take_columns(n);
     take_times(fd, !*proc);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        dp_report_recorded_adopt(kind, dp_load_relaxed(&seen.off[kind]));
     dp_heap_tune(seen.heap_rate);
     dp_record_adopt(seen.epoch);
     dp_heap_inherited_adopt(n[DP_ARRAY_FREED] < dp_table_most(DP_KIND_HEAP) ? n[DP_ARRAY_FREED] : 0);

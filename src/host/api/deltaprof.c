@@ -34,6 +34,7 @@
 #include "host/api/recording.h"
 #include "host/symbols/called.h"
 #include "host/report/profile.h"
+#include "host/report/recorded.h"
 #include "host/report/settings.h"
 #include "host/resident/resident.h"
 #include "host/agent/agent.h"
@@ -157,7 +158,9 @@ static uint32_t kinds_of(const struct dp_config *conf)
 
 void dp_core_tune(const struct dp_config *conf, bool on)
 {
-    dp_shared_file_set_kinds(on ? kinds_of(conf) : 0, on);
+    uint32_t kinds = on ? kinds_of(conf) : 0;
+    dp_shared_file_set_kinds(kinds, on);
+    dp_report_recorded_tune(kinds);
     dp_record_tune(conf, on);
 }
 

@@ -10,6 +10,7 @@
 #include "host/agent/agent.h"
 #include "host/heap/live_blocks.h"
 #include "host/report/kind_source.h"
+#include "host/report/recorded.h"
 #include "host/report/settings.h"
 #include "host/report/text_profile.h"
 
@@ -49,6 +50,7 @@ static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q
     if (q->seconds && source->window_begin) {
         d->window = source;
         source->window_begin();
+        dp_report_recorded_window(q->kind, 1);
         if (source->needs_agent)
             dp_agent_watch();
     }
@@ -102,10 +104,12 @@ int dp_http_delivery_begin(struct dp_http_delivery *d, const struct dp_http_requ
     return q->profile->is_delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
-static void end_window(struct dp_http_delivery *d)
+static void end_window(struct dp_http_delivery *d, unsigned kind)
 {
-    if (d->window)
+    if (d->window) {
         d->window->window_end();
+        dp_report_recorded_window(kind, -1);
+    }
     d->window = NULL;
 }
 
@@ -115,7 +119,7 @@ int dp_http_delivery_write(struct dp_http_delivery *d, const struct dp_http_requ
     settings(&conf, q);
     if (q->text)
         return dp_report_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
-    end_window(d);
+    end_window(d, q->kind);
     dp_consumer_configure(d->consumer, &conf);
     unsigned flags =
         (q->profile->is_delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
@@ -124,7 +128,7 @@ int dp_http_delivery_write(struct dp_http_delivery *d, const struct dp_http_requ
 
 void dp_http_delivery_end(struct dp_http_delivery *d, const struct dp_http_request *q, bool written, bool arrived)
 {
-    end_window(d);
+    end_window(d, q->kind);
     if (d->cursor) {
         if (written)
             dp_http_cursor_end_write(d->cursor, d->seq,

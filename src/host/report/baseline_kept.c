@@ -47,6 +47,7 @@ void dp_consumer_baseline_keep(const struct dp_consumer *c, uint32_t seq)
     column->n = n;
     column->wall_ns = c->to.wall_ns;
     column->mono_ns = c->to.mono_ns;
+    column->off_ns = c->off_to_ns;
     dp_fence_release();
     column->seq = seq;
 }
@@ -73,6 +74,7 @@ void dp_consumer_baseline_adopt(struct dp_consumer *c, unsigned which)
     }
     c->showed_inuse = dp_kind_has_levels(c->kind); /* its last file has levels: one that has none is news */
     c->from = (struct dp_window_edge){column->wall_ns, column->mono_ns};
+    c->off_from_ns = column->off_ns;
 }
 
 /* Writes a part of the copied tables to their file. */
@@ -90,7 +92,7 @@ int dp_consumer_baseline_store(const struct dp_consumer *c, int fd, unsigned whi
     uint32_t n = (uint32_t)(c->base.n < array->most ? c->base.n : array->most);
     if (n)
         memcpy(array->at, c->base.at, n * sizeof *c->base.at);
-    *column = (struct dp_tables_file_column){c->from.wall_ns, c->from.mono_ns, n, seq};
+    *column = (struct dp_tables_file_column){c->from.wall_ns, c->from.mono_ns, c->off_from_ns, n, seq};
     dp_shared_file_commit(id, n);
     int err = write_range(fd, array->at, n * sizeof *c->base.at);
     if (!err)

@@ -37,6 +37,7 @@ struct dp_consumer {
     int64_t max_samples;
     bool age;
     struct dp_window_edge from, to;          /* last success; end of the pending write's window */
+    int64_t off_from_ns, off_to_ns;          /* until these edges, the time in which the kind was not recorded */
     _Atomic int64_t covered_ns;              /* from.mono_ns, for other threads; relaxed: one number */
     struct dp_report_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
     struct dp_baseline base;                 /* hooks */

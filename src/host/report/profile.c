@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "host/report/consumer.h"
+#include "host/report/recorded.h"
 #include "host/report/settings.h"
 #include "host/report/table_source.h"
 #include "host/table/table.h"
@@ -49,11 +50,19 @@ static void follow(struct dp_consumer *c, bool wait)
     dp_report_settings_unlock();
 }
 
-/* The next window begins at this edge. */
-static void begin_at(struct dp_consumer *c, struct dp_window_edge edge)
+/* The next window begins at this edge; off_ns: until then, the time in which the kind was not recorded. */
+static void begin_at(struct dp_consumer *c, struct dp_window_edge edge, int64_t off_ns)
 {
     c->from = edge;
+    c->off_from_ns = off_ns;
     dp_store_relaxed(&c->covered_ns, edge.mono_ns);
+}
+
+/* The window of the present write ends now. */
+static void end_now(struct dp_consumer *c)
+{
+    c->to = dp_report_now();
+    c->off_to_ns = dp_report_recorded_off_ns(c->kind, c->to.mono_ns);
 }
 
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
@@ -79,7 +88,7 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->memory_bytes = (size_t)(defaults->memory ? defaults->memory : 64 << 20);
     c->epoch = dp_epoch();
     /* wall_ns is 0 without deltaprof_start, which records.h does not need. */
-    begin_at(c, origin.wall_ns ? origin : dp_report_now());
+    begin_at(c, origin.wall_ns ? origin : dp_report_now(), 0);
     dp_consumer_configure(c, conf ? conf : defaults);
     c->follows = !conf;
     dp_report_settings_unlock();
@@ -119,7 +128,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         dp_consumer_put_buffers(c);
         c->showed_inuse = false;
         c->skip_next = true; /* a runtime's counters keep their values in the child: its first dump is the baseline */
-        begin_at(c, dp_report_origin());
+        begin_at(c, dp_report_origin(), 0);
         dp_delta_restart(&c->base);
         if (c->source_of_kind->restart)
             c->source_of_kind->restart(&c->delivered);
@@ -172,7 +181,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         dp_symbols_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         dp_report_load_gzip();
-    int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;
+    int64_t off_ns = c->off_to_ns - c->off_from_ns, duration_ns = c->to.mono_ns - c->from.mono_ns - off_ns;
+    int64_t begin_ns = off_ns ? c->to.wall_ns - duration_ns : c->from.wall_ns;
     if (cumulative || e->columns.levels_only)
         duration_ns = 0;
     else if (duration_ns <= 0)
@@ -180,10 +190,10 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->locations =
         (struct dp_location_settings){c->symbolize, c->address, flags & DP_WRITE_NO_WAIT, e->locations.files};
     e->max_samples = c->max_samples;
-    e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
+    e->time_ns = duration_ns ? begin_ns : c->to.wall_ns;
     e->duration_ns = duration_ns;
-    if (duration_ns && flags & DP_WRITE_SCRAPED && c->to.wall_ns - c->from.wall_ns > STATED_MOST_NS) {
-        e->covered_ns = c->to.wall_ns - c->from.wall_ns;
+    if (duration_ns && flags & DP_WRITE_SCRAPED && c->to.wall_ns - begin_ns > STATED_MOST_NS) {
+        e->covered_ns = c->to.wall_ns - begin_ns;
         e->time_ns = c->to.wall_ns - STATED_MOST_NS;
         e->duration_ns = duration_ns < STATED_MOST_NS ? duration_ns : STATED_MOST_NS;
     }
@@ -220,7 +230,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
         if (!dp_symbols_outside.is_on)
             dp_report_find_published_trace();
     }
-    c->to = dp_report_now();
+    end_now(c);
     int err = dp_consumer_get_buffers(c);
     if (!err)
         err = dp_report_write_buffers_prepare(c->buffers, flags & DP_WRITE_RAW);
@@ -306,7 +316,7 @@ static void commit(struct dp_consumer *c)
     if (c->source_of_kind->commit)
         c->source_of_kind->commit(&c->delivered, &c->more);
     c->showed_inuse = shows_inuse(&c->buffers->rows);
-    begin_at(c, c->to);
+    begin_at(c, c->to, c->off_to_ns);
 }
 
 static int finish(struct dp_consumer *c, bool success)
@@ -345,7 +355,7 @@ static int skip(struct dp_consumer *c)
     c->skip_next = true; /* used only if the next report is of records */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
-    c->to = dp_report_now();
+    end_now(c);
     int err = dp_consumer_get_buffers(c);
     if (!err)
         err = c->source_of_kind->rules ? dp_delta_scan(c->source_of_kind->rules, c->locks, &c->base, &c->buffers->rows)

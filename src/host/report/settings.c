@@ -4,6 +4,8 @@
  */
 #include "host/report/settings.h"
 
+#include "host/report/recorded.h"
+
 #include "base/clock.h"
 #include "base/epoch.h"
 #include "base/lock.h"
@@ -123,6 +125,7 @@ DP_IN_CHILD void dp_report_fork_child(void)
 {
     origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
     dp_lock_reset(&lock);
+    dp_report_recorded_fork_child(origin.mono_ns);
     dp_resident_known_fork_child();
     dp_symbols_fork_child();
     dp_epoch_fork_child();

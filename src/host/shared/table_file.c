@@ -420,9 +420,21 @@ void dp_shared_file_set_sampled(int64_t mono_ns)
         dp_store_relaxed(&file.header->sampled_mono_ns, mono_ns);
 }
 
+/* Whether the header is the process's own. */
+static bool is_own_header(void)
+{
+    return file.header && (!file.mapped || file.own);
+}
+
+void dp_shared_file_set_off(unsigned kind, int64_t off)
+{
+    if (is_own_header())
+        dp_store_relaxed(&file.header->off[kind], off);
+}
+
 void dp_shared_file_set_kinds(uint32_t kinds, bool is_on)
 {
-    if (!file.header || (file.mapped && !file.own))
+    if (!is_own_header())
         return;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         file.header->is_on[kind] = kinds >> kind & 1;

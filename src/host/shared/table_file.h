@@ -53,6 +53,8 @@ void dp_shared_file_set_sampled(int64_t mono_ns);
  * forked child without a file of its own writes nothing, since the header is its parent's. Any thread.
  */
 void dp_shared_file_set_kinds(uint32_t kinds, bool is_on);
+/* The same for the time in which the kind was not recorded, as host/report/recorded.c keeps it. */
+void dp_shared_file_set_off(unsigned kind, int64_t off);
 
 /* In a forked child: the file that is mapped is the parent's. Only stores. */
 void dp_shared_file_fork_child(void);

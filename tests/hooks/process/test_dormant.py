@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 from harness import BUILD, environment, main, new_directory, profiles, reachable_by, reader, skip, victim, wait_until
 
@@ -155,8 +156,7 @@ def that_what_is_older_does_not_count_at_a_rate():
             v.say('free_old')
             v.say('old 1 10')
             off(v.pid)
-            objects, n_bytes, in_use, in_use_bytes = sums(v, 'hold_kept')
-            # more than 600 samples: six standard deviations
+            objects, n_bytes, in_use, in_use_bytes = sums(v, 'hold_kept')  # of more than 600 samples: six standard deviations
             assert 0.75 * n < objects < 1.25 * n and 0.75 * n < 2 * in_use < 1.25 * n, (objects, in_use)
             assert 0.75 * n * size < n_bytes < 1.25 * n * size and in_use_bytes == in_use * size
             assert sums(v, 'hold_old')[1] < 1 << 20
@@ -183,9 +183,8 @@ def that_on_and_off_change_a_process_with_threads():
         off(v.pid)  # it is off already
         wait_until(lambda: v.n_threads() == 4)
         assert 'deltaprof on' in command('set', v.pid, 'heap_rate=1', status=1)
-        other = new_directory()
-        on(v.pid, '-o', f'out={other}')
-        first, v.out = v.out, other
+        v.out = new_directory()
+        on(v.pid, '-o', f'out={v.out}')
         wait_until(lambda: profiles(v))
     assert v.status == 5 and v.errors == '', (v.status, v.errors)
     assert {'#exit', '#ended'} & set(profiles(v)[-1].comments)
@@ -457,8 +456,7 @@ def that_each_user_asks_only_his_own_processes():
         refused = subprocess.run([*nobody, CLI, 'on', str(v.pid)], capture_output=True, text=True, timeout=120)
         assert refused.returncode == 1 and 'root may ask' in refused.stderr, refused
         w.communicate('')
-        assert w.returncode == 5
-    assert v.status == 5
+    assert (v.status, w.returncode) == (5, 5)
 
 
 def that_other_processes_are_refused_in_one_line():
@@ -478,12 +476,25 @@ def that_run_has_an_option_for_it():
     out = new_directory()
     with subprocess.Popen([CLI, 'run', '--dormant', '-o', 'out=.,interval=50ms', '--', victim('dormant'), '1'], env=env, cwd=out,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        pid = int(process.stdout.readline().split()[1])
-        assert pid == process.pid
-        on(pid, '-o', 'heap_rate=16k')
+        assert int(process.stdout.readline().split()[1]) == process.pid
+        on(process.pid, '-o', 'heap_rate=16k')
         wait_until(lambda: reader.files(out))
         process.communicate('')
     assert process.returncode == 5
+
+
+def that_the_durations_of_profiles_leave_out_the_time_off():
+    recorded = {'heap': 0, 'cpu': 0}
+    with Victim(1) as v:
+        for rate, kinds in ('1ms', recorded), ('0', ['heap']), ('1ms', recorded):
+            n, begin = {kind: len(profiles(v, kind=kind)) for kind in kinds}, time.monotonic_ns()
+            on(v.pid, '-o', 'heap_rate=1,cpu_rate=' + rate)
+            wait_until(lambda: (v.say('warm'), all(len(profiles(v, kind=kind)) > n[kind] for kind in kinds))[1])
+            off(v.pid)
+            recorded.update({kind: recorded[kind] + time.monotonic_ns() - begin for kind in kinds})
+            time.sleep(1)
+        lasted = {kind: sum(p.duration_ns for p in profiles(v, kind=kind)) for kind in recorded}
+        assert all(0 < lasted[kind] <= recorded[kind] for kind in recorded), (lasted, recorded)
 
 
 main(globals())
