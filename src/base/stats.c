@@ -4,6 +4,8 @@
 
 #include "base/process.h"
 
+#include <string.h>
+
 _Atomic uint64_t dp_stats[DP_STAT_N];
 _Atomic uint64_t dp_stats_of[DP_STATS_KINDS][DP_STAT_N];
 struct dp_tallies dp_tallies[DP_SHARDS];
@@ -26,6 +28,20 @@ const char *dp_stats_name(enum dp_stat which)
 #undef X
     };
     return names[which];
+}
+
+enum dp_stats_scope dp_stats_scope(const char *words)
+{
+    enum { NONE, ALL, EACH, HOLDERS, HEAP, BLOCK, CPU, WALL, EVENTS };
+    static const uint8_t kinds[] = {
+#define X(name, kinds, words) kinds,
+        DP_STATS(X)
+#undef X
+    };
+    for (int i = 0; i < DP_STAT_N; i++)
+        if (!strcmp(words, dp_stats_words((enum dp_stat)i)))
+            return kinds[i] == ALL ? DP_STATS_OF_ALL : kinds[i] == HOLDERS ? DP_STATS_OF_SEVERAL : DP_STATS_OF_KIND;
+    return DP_STATS_OF_KIND; /* of another version */
 }
 
 int64_t dp_tally_read(enum dp_tally which)

@@ -11,25 +11,26 @@
 
 /*
  * The counters: name in code; the kinds whose profiles show the counter; its words in these profiles and in the line at
- * exit. A count that was added for one kind (dp_stats_add_of) is shown by that kind only. NONE: no profile shows it;
- * ALL: profiles of each kind; HOLDERS: of mutex and chain.
+ * exit. EACH: it counts for one kind (dp_stats_add_of), and that kind shows it. All others count for the process
+ * (dp_stats_add). NONE: no profile shows it; ALL: profiles of each kind show the same count; HOLDERS: of mutex and
+ * chain.
  */
 #define DP_STATS(X)                                                                                                    \
     X(SAMPLES, NONE, "samples taken")                                                                                  \
-    X(OVERFLOW, ALL, "events counted as [overflow]: the record table is full (raise memory=)")                         \
+    X(OVERFLOW, EACH, "events counted as [overflow]: the record table is full (raise memory=)")                        \
     X(LIVE_FULL, HEAP,                                                                                                 \
       "samples counted as freed at once, in-use is too low: the set of live blocks is full (raise memory=)")           \
-    X(STACKS_CUT, ALL, "stacks cut short: unreadable memory or unknown unwind data")                                   \
-    X(STACKS_DEEP, ALL, "stacks cut short: more frames than allowed (raise depth=)")                                   \
-    X(STACKS_NONE, ALL, "stacks cut to the leaf frame: no unwind data for it")                                         \
-    X(STACKS_BUSY, ALL, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")            \
+    X(STACKS_CUT, EACH, "stacks cut short: unreadable memory or unknown unwind data")                                  \
+    X(STACKS_DEEP, EACH, "stacks cut short: more frames than allowed (raise depth=)")                                  \
+    X(STACKS_NONE, EACH, "stacks cut to the leaf frame: no unwind data for it")                                        \
+    X(STACKS_BUSY, EACH, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")           \
     X(FRAMES_FULL, ALL, "frames shown as [overflow]: the table of frames is full (raise memory=)")                     \
-    X(FRAMES_APART, ALL, "frames of a runtime put at the root of their stack: their native frame is not known")        \
+    X(FRAMES_APART, EACH, "frames of a runtime put at the root of their stack: their native frame is not known")       \
     X(FORK_RACES, ALL, "events lost in a forked child that was still copying its counters")                            \
     X(EVENTS_LOST, EVENTS, "events without a time, left out of the file of events: its ring was full (raise memory=)") \
     X(LOCKS_FULL, HOLDERS, "waits whose holder is unknown: too many locks or threads at once")                         \
     X(WAITS_UNLISTED, BLOCK, "waits that were not seen while they went on: too many threads waited (raise memory=)")   \
-    X(ROWS_SUMMED, ALL, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")    \
+    X(ROWS_SUMMED, EACH, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")   \
     X(AGES_LOST, HEAP, "profiles without ages: no memory to tell them apart (raise memory=)")                          \
     X(CPU_UNTIMED, CPU, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")    \
     X(CPU_UNWALKED, CPU, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy")   \
@@ -70,7 +71,10 @@ uint64_t dp_stats_read(enum dp_stat which); /* for all kinds, and for none */
 uint64_t dp_stats_read_of(enum dp_stat which, unsigned kind);
 const char *dp_stats_words(enum dp_stat which);
 const char *dp_stats_name(enum dp_stat which); /* as in code, OVERFLOW */
-void dp_stats_reset(void);                     /* in a forked child */
+/* Of a counter with these words in a profile: whether other kinds of profile show the same count, and which. */
+enum dp_stats_scope { DP_STATS_OF_KIND, DP_STATS_OF_SEVERAL, DP_STATS_OF_ALL };
+enum dp_stats_scope dp_stats_scope(const char *words);
+void dp_stats_reset(void); /* in a forked child */
 
 /*
  * Counters that change with every event are split into shards of one cache line each. Each of the first DP_SHARDS_OWN

@@ -268,14 +268,26 @@ class Summary(Case):
             for i in 1, 2:
                 self.file(f'd/server.7.{i:04}.{kind}.pb.gz', rows, types, time_ns=10**18 + i * 10**10, duration_ns=10**10, comment=[f'{i} old', *comments][i == 2:])
         lost, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'lost']
-        self.assertEqual(lost['text'], 'Lost in heap: 3 stacks were cut short; in heap, cpu and chain: 5 frames had no room; in cpu: 4 stacks were cut short; '
-                         'in block: 7 waits were not seen; in chain: 2 waits have no holder.')
+        self.assertEqual(lost['text'], 'Lost in heap: 3 stacks were cut short; in heap, cpu and chain: 5 frames had no room; in block: 7 waits were not seen; '
+                         'in cpu: 4 stacks were cut short; in chain: 2 waits have no holder.')
         os.remove(self.dir.name + '/d/server.7.0002.heap.pb.gz')
         os.remove(self.dir.name + '/d/server.7.0001.heap.pb.gz')
         lost, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'lost']
-        self.assertEqual(lost['text'][:38], 'Lost in cpu: 4 stacks were cut short; ')
-        self.assertEqual(lost['more'], f'deltaprof top --kind cpu {self.dir.name}/d')
+        self.assertEqual(lost['text'][:38], 'Lost in block: 7 waits were not seen; ')
+        self.assertEqual(lost['more'], f'deltaprof top --kind block {self.dir.name}/d')
         self.assertTrue(self.run_it('top', '--kind', 'cpu', self.dir.name + '/d').decode().endswith('Lost: 4 stacks were cut short\n      5 frames had no room\n'))
+
+    def test_a_count_of_the_process_that_grew_between_two_files_is_said_once(self):
+        frames, deltas = 'frames shown as [overflow]: the table of frames is full (raise memory=)', 'deltas not taken by a sink, kept pending'
+        holders = 'waits whose holder is unknown: too many locks or threads at once'
+        for pid, told in (7, {'heap': [f'3 {frames}'], 'cpu': [f'5 {frames}', f'1 {deltas}'], 'mutex': [f'6 {holders}'], 'chain': [f'8 {holders}']}), \
+                (8, {'heap': [f'20 {frames}'], 'chain': [f'4 {holders}']}):
+            for kind, comments in told.items():
+                row, types = (['f', 'main'], [1, 10]), {'heap': HEAP, 'cpu': CPU}.get(kind, MUTEX)
+                rows = [(['f', 'main'], [10, 1000, 1, 5000])] if kind == 'heap' else [row]
+                self.file(f'd/server.{pid}.0001.{kind}.pb.gz', rows, types, time_ns=10**18, duration_ns=10**10, comment=comments)
+        lost, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'lost']
+        self.assertEqual(lost['text'], f'Lost: 25 {frames}; 1 {deltas}; in mutex and chain: 12 {holders}.')
 
     def test_an_end_before_the_first_tick_is_no_number_of_ticks(self):
         self.heap(1, [(['f', 'main'], [10, 5 << 20, 1, 5000])], ['#exit'])

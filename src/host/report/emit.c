@@ -206,6 +206,7 @@ enum {
     KINDS_WALL = 1 << DP_KIND_WALL,
     KINDS_EVENTS = 1 << DP_KIND_EVENTS,
     KINDS_ALL = (1 << DP_KIND_DELTAS) - 1,
+    KINDS_EACH = 0, /* counted by kind */
 };
 _Static_assert((int)DP_KIND_TABLES <= (int)DP_STATS_KINDS, "each kind with records has counters");
 

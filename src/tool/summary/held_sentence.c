@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tool/summary/held_sentence.c - says how much of the resident memory malloc holds and nobody uses, and who allocated
- * at the peak what is free now, which is why malloc holds it. What the profiler lost is in the same profiles.
+ * at the peak what is free now, which is why malloc holds it.
  */
 #include "tool/summary/sentence_parts.h"
 
@@ -147,7 +147,6 @@ int dp_summary_sentences_held(struct dp_summary_sentences *s)
         if (peak.moments.bytes > 0)
             dp_summary_sentences_looked(s, "at most %s in use, %s", most, when);
     }
-    status = status ? status : dp_summary_sentences_note_losses(s, &end, DP_KIND_HEAP);
     dp_summary_sentences_note_symbols(s, &peak);
     dp_summary_functions_fini(&freed);
     dp_query_fini(&peak);

@@ -18,12 +18,9 @@ void dp_summary_sentences_note_symbols(struct dp_summary_sentences *, const stru
 /* A length of time in words of a sentence: 400ms, 4.2s, 61s, 5min, 2.5h. */
 void dp_summary_sentences_time(char *to, size_t n_bytes, int64_t ns);
 
-/* Keeps the losses of a query that has read profiles of the kind (enum dp_kind_id). A status. */
-int dp_summary_sentences_note_losses(struct dp_summary_sentences *, const struct dp_query *, unsigned kind);
-
 /* Memory that malloc holds. A status. There must be heap profiles. */
 int dp_summary_sentences_held(struct dp_summary_sentences *);
 /* What used most CPU time. A status. There must be cpu profiles. */
 int dp_summary_sentences_cpu(struct dp_summary_sentences *);
-/* What the profiler lost: the losses that were kept, and those of kinds that no sentence is about. A status. */
+/* What the profiler lost, of all kinds. A status. */
 int dp_summary_sentences_lost(struct dp_summary_sentences *, const struct dp_query_paths *);

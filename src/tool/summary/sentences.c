@@ -230,7 +230,6 @@ static int find_locks(struct dp_summary_sentences *s, const struct dp_query_path
         return 0;
     }
     int status = read_kind(s, &v, "mutex", "delay", &f);
-    status = status ? status : dp_summary_sentences_note_losses(s, &v, DP_KIND_MUTEX);
     int64_t lasted_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
     const struct dp_summary_function *most = status ? NULL : dp_summary_functions_largest(&f);
     const struct dp_summary_function *worst = status ? NULL : worst_holder(&f, (double)lasted_ns);
@@ -370,6 +369,4 @@ int dp_summary_sentences_find(struct dp_summary_sentences *s)
 void dp_summary_sentences_fini(struct dp_summary_sentences *s)
 {
     dp_query_stacks_fini(&s->stacks);
-    dp_strings_fini(&s->lost);
-    dp_vec_fini(&s->lost_kinds);
 }

@@ -27,8 +27,6 @@ struct dp_summary_sentences {
     struct dp_summary_sentence at[DP_SUMMARY_SENTENCES_MAX]; /* the worst first */
     size_t n;
     char looked[DP_SUMMARY_SENTENCE_BYTES];     /* what was looked at and found to be in order */
-    struct dp_strings lost;                     /* "NUMBER WORDS" of losses */
-    DP_VEC(uint32_t) lost_kinds;                /* by lost: bits of the kinds that tell it */
     char no_symbols[DP_SUMMARY_SENTENCE_BYTES]; /* of the program with most functions without a name */
 };
 

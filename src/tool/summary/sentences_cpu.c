@@ -272,7 +272,6 @@ int dp_summary_sentences_cpu(struct dp_summary_sentences *s)
         dp_query_print_error(s->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
-    status = status ? status : dp_summary_sentences_note_losses(s, &v, DP_KIND_CPU);
     int64_t covered_ns = status ? 0 : dp_model_merge_covered_ns(&v.merge);
     double cores = covered_ns > 0 ? (double)u.total / (double)covered_ns : 0;
     dp_summary_sentences_time(duration, sizeof duration, covered_ns);

@@ -149,7 +149,6 @@ int dp_summary_sentences_wall(struct dp_summary_sentences *s, const struct dp_qu
         status = dp_query_read(&v, s->paths, s->n_paths);
     if (!status && sum_states(&v, sums, &all))
         status = refuse_memory(s);
-    status = status ? status : dp_summary_sentences_note_losses(s, &v, DP_KIND_WALL);
     double lasted = status ? 0 : (double)dp_model_merge_covered_ns(&v.merge);
     double threads = lasted > 0 ? (double)all / lasted : 0;
     if (!status && (double)sums[LOCK] >= LOCK_SHARE * (double)all && all)
