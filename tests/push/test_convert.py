@@ -17,8 +17,8 @@ CORPUS = sys.argv.pop()
 import otlp
 import profile_pb2
 import reader
-from by_hand import DELTAPROF, ConvertCase
-from random_profile import HEAP, Model, number
+from by_hand import DELTAPROF, ConvertCase, chain
+from random_profile import HEAP, MUTEX, Model, number
 
 ROWS = [(['leaf', ('inlined', 'caller'), 'main'], [1, 10, 2, 20], {'lock': 'mutex', 'bytes': 7}),
         (['leaf', 'main'], [3, 30, 0, 0], {}),
@@ -51,6 +51,16 @@ class Convert(ConvertCase):
         scope = message.resource_profiles[0].scope_profiles[0].scope
         self.assertEqual({a.key: a.value.string_value or [v.int_value for v in a.value.array_value.values] for a in scope.attributes},
                          {'pprof.scope.default_sample_type': 'inuse_space', 'pprof.scope.sample_type_order': [0, 1, 2, 3]})
+
+    def test_functions_inlined_at_a_holder_keep_their_order(self):
+        """The holder's stack stands on the waiter's from its unlock on: what was inlined is nearer to the waiter."""
+        path = self.file('in.chain.pb.gz', [chain(3, 9, [('inlined', 'serve'), 'main'], [('store', 'slow', 'work'), ('run', 'start')])], MUTEX)
+        tower = ['start', 'run', 'work', 'slow', 'store', '[held by]', 'inlined', 'serve', 'main']
+        message = otlp.load(self.bytes_of(self.convert(path, 'out.otlp')))
+        self.assertEqual(otlp.rows(message), {(tuple(tower), ()): {'contentions': 3, 'delay': 9}})
+        self.assertEqual(self.bytes_of(self.convert(path, 'out.folded')).decode(), ';'.join(tower[::-1]) + ' 9\n')
+        shown = json.loads(self.bytes_of(self.convert(path, 'out.speedscope.json')))
+        self.assertEqual([[shown['shared']['frames'][i]['name'] for i in stack] for p in shown['profiles'] for stack in p['samples']], [tower[::-1]] * 2)
 
     def test_otlp_has_the_mappings_of_pprof(self):
         n_files = 0
