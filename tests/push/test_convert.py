@@ -17,7 +17,7 @@ CORPUS = sys.argv.pop()
 import otlp
 import profile_pb2
 import reader
-from by_hand import DELTAPROF, ConvertCase, chain
+from by_hand import DELTAPROF, ConvertCase, chain, profile
 from random_profile import HEAP, MUTEX, Model, number
 
 ROWS = [(['leaf', ('inlined', 'caller'), 'main'], [1, 10, 2, 20], {'lock': 'mutex', 'bytes': 7}),
@@ -56,6 +56,22 @@ class Convert(ConvertCase):
         """The holder's stack stands on the waiter's from its unlock on: what was inlined is nearer to the waiter."""
         path = self.file('in.chain.pb.gz', [chain(3, 9, [('inlined', 'serve'), 'main'], [('store', 'slow', 'work'), ('run', 'start')])], MUTEX)
         tower = ['start', 'run', 'work', 'slow', 'store', '[held by]', 'inlined', 'serve', 'main']
+        self.check_tower(path, tower)
+
+    def test_a_place_in_both_stacks_of_a_chain_keeps_both_orders(self):
+        """The lines of a location with a known address are those of the newest file, unless a holder has it too."""
+        data = profile([chain(3, 9, ['get', ('step', 'turn', 'work'), 'start'], ['put', ('step', 'turn', 'work'), 'start'])], MUTEX)
+        p = profile_pb2.Profile.FromString(gzip.decompress(data))
+        p.mapping[0].build_id = len(p.string_table)
+        p.string_table.append('0123456789abcdef')
+        for location in p.location:
+            location.address = 0x401000 if len(location.line) == 3 else location.address
+        path = self.file('in.chain.pb.gz', gzip.compress(p.SerializeToString()))
+        self.check_tower(path, ['start', 'work', 'turn', 'step', 'put', '[held by]', 'get', 'step', 'turn', 'work', 'start'])
+        waits, = json.loads(self.run_it('waits', '--json', path))['pairs']
+        self.assertEqual((waits['waiter'], waits['holder']), (['get', 'step', 'turn', 'work', 'start'], ['put', 'step', 'turn', 'work', 'start']))
+
+    def check_tower(self, path, tower):
         message = otlp.load(self.bytes_of(self.convert(path, 'out.otlp')))
         self.assertEqual(otlp.rows(message), {(tuple(tower), ()): {'contentions': 3, 'delay': 9}})
         self.assertEqual(self.bytes_of(self.convert(path, 'out.folded')).decode(), ';'.join(tower[::-1]) + ' 9\n')

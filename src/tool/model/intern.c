@@ -135,6 +135,18 @@ static uint64_t start_of(const struct dp_model *m, const struct dp_model_locatio
     return location->mapping ? m->mappings.at[location->mapping - 1].start : 0;
 }
 
+/* Whether the lines are those of the known location the other way round, as at a place in a holder's stack. */
+static bool is_turned(const struct dp_model *m, const struct dp_model_location *known,
+                      const struct dp_model_location *other, const struct dp_model_line *lines)
+{
+    uint32_t n = known->n_lines;
+    const struct dp_model_line *a = &m->lines.at[known->first_line];
+    bool is = n > 1 && n == other->n_lines && !same_lines(m, known, other, lines);
+    for (uint32_t i = 0; i < n && is; i++)
+        is = a[i].function == lines[n - 1 - i].function && a[i].line == lines[n - 1 - i].line;
+    return is;
+}
+
 enum fit { DIFFERENT, LIKELY, SAME };
 
 /*
@@ -148,6 +160,8 @@ static enum fit fit_location(const struct dp_model *m, const struct dp_model_loc
         return DIFFERENT;
     if (known->by_lines)
         return same_lines(m, known, other, lines) ? SAME : DIFFERENT;
+    if (is_turned(m, known, other, lines))
+        return DIFFERENT; /* a chain has both */
     if (!is_file_object(known->object))
         return SAME;
     if (has_names(m, known, &m->lines.at[known->first_line]) && has_names(m, other, lines))
