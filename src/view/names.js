@@ -15,12 +15,15 @@ function isPassing(name) {
 }
 
 const RULES = JSON.parse('@RULES@'); /* the lists of src/tool/query/library.c */
+/* A method of a type of Rust's library, or of its trait for a primitive type, as is_rust_type there. */
+const RUST_TYPE = /^<(?:[&*[(]|mut |const |dyn )*(?:(?:core|alloc|std|hashbrown)::|(?:[ui](?:8|16|32|64|128|size)|f32|f64|bool|char|str|T)[\])]* as (?:core|alloc|std)::)/;
 const begins = (text, list) => RULES[list].some(prefix => text.startsWith(prefix));
 const contains = (text, list) => RULES[list].some(part => text.includes(part));
 
 /* A function of a language's own library: std::, core::, importlib. */
 function isLibrary(name, file) {
-    return begins(name, 'library_prefixes') || begins(file, 'frozen_prefixes');
+    return begins(name, 'library_prefixes') || begins(file, 'frozen_prefixes') || RUST_TYPE.test(name) ||
+        (file.startsWith('/rustc/') && file.includes('/library/')) || file.includes('/rustlib/src/rust/library/');
 }
 
 /* Native code of a runtime whose own functions are named. */

@@ -255,8 +255,9 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     def test_rusts_library_is_known_by_its_types_and_its_source(self):
         path = self.file('p', [(['<usize as core::iter::traits::accum::Sum>::sum', '<&mut u8 as core::ops::Add>::add', 'main::scan'], [1, 1, 1, 5]),
+                               (['<&mut alloc::string::String as core::fmt::Write>::write_str', '<[T] as core::fmt::Debug>::fmt', 'main::scan'], [1, 1, 1, 4]),
                                (['<main::Text as core::fmt::Display>::fmt', 'main::say'], [1, 1, 1, 7])])
-        self.assertEqual(self.names(path), {'main::scan': ('5B', '5B'), '<main::Text as core::fmt::Display>::fmt': ('7B', '7B'), 'main::say': ('0', '7B')})
+        self.assertEqual(self.names(path), {'main::scan': ('9B', '9B'), '<main::Text as core::fmt::Display>::fmt': ('7B', '7B'), 'main::say': ('0', '7B')})
 
     def test_hooks_of_the_profiler_are_one_frame(self):
         path = self.file('p', [(['find_bucket', 'deltaprof_free_sampled', 'index@app.py'], [1, 1, 1, 5]),

@@ -44,18 +44,30 @@ static bool is_prefix(const char *with, const char *text)
     return !strncmp(text, with, strlen(with));
 }
 
-/* Whether this is a trait of Rust's library for one of Rust's own types: <usize as core::iter::Sum>::sum. */
-static bool is_rust_primitive(const char *name)
+/*
+ * Whether this is a method of a type of Rust's library, or of its trait for a primitive type: <usize as
+ * core::iter::Sum>::sum, <&mut alloc::string::String as core::fmt::Write>::write_str.
+ */
+static bool is_rust_type(const char *name)
 {
-    static const char *const rust_types[] = {"u8",  "u16",  "u32",   "u64", "u128", "usize", "i8",   "i16", "i32",
-                                             "i64", "i128", "isize", "f32", "f64",  "bool",  "char", "str", "[T]"};
-    name += is_prefix("<", name);
-    name += is_prefix("&", name) ? 1 : 0;
-    name += is_prefix("mut ", name) ? 4 : 0;
-    for (size_t i = 0; i < sizeof rust_types / sizeof *rust_types; i++)
-        if (is_prefix(rust_types[i], name))
-            return is_prefix(" as core::", name + strlen(rust_types[i])) ||
-                   is_prefix(" as alloc::", name + strlen(rust_types[i]));
+    static const char *const signs[] = {"&", "*", "[", "(", "mut ", "const ", "dyn "};
+    static const char *const crates[] = {"core::", "alloc::", "std::", "hashbrown::"};
+    static const char *const primitives[] = {"u8",  "u16",  "u32",   "u64", "u128", "usize", "i8",   "i16", "i32",
+                                             "i64", "i128", "isize", "f32", "f64",  "bool",  "char", "str", "T"};
+    static const char *const traits[] = {" as core::", " as alloc::", " as std::"};
+    name++;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (is_prefix(signs[i], name)) {
+            name += strlen(signs[i]);
+            i = (size_t)-1; /* from the first sign on */
+        }
+    if (BEGINS(name, crates))
+        return true;
+    for (size_t i = 0; i < sizeof primitives / sizeof *primitives; i++) {
+        const char *end = name + strlen(primitives[i]);
+        if (is_prefix(primitives[i], name) && BEGINS(end + strspn(end, "])"), traits))
+            return true;
+    }
     return false;
 }
 
@@ -68,8 +80,8 @@ static bool is_rust_source(const char *file)
 bool dp_query_naming_is_library(const char *name, const char *file)
 {
     static const char *const frozen_prefixes[] = {"<frozen importlib"};
-    return BEGINS(name, library_prefixes) || BEGINS(file, frozen_prefixes) ||
-           (*name == '<' && is_rust_primitive(name)) || is_rust_source(file);
+    return BEGINS(name, library_prefixes) || BEGINS(file, frozen_prefixes) || (*name == '<' && is_rust_type(name)) ||
+           is_rust_source(file);
 }
 
 bool dp_query_naming_is_system_path(const char *path)
