@@ -133,6 +133,7 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
     }
     bool *stays = calloc(list.n + 1, sizeof *stays);
     int n_processes = 0;
+    unsigned n_unknown = 0;
     const char *asked = out ? realpath(out, wanted) : NULL;
     for (size_t i = 0; stays && i < list.n; i++) {
         const struct dp_recover_table *t = &list.at[i];
@@ -146,15 +147,22 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
             !out || t->state == DP_RECOVER_DONE || (asked && *t->out && realpath(t->out, real) && !strcmp(real, asked));
         if (!is_asked || (t->state == DP_RECOVER_UNKNOWN && out))
             continue;
-        int n = t->state == DP_RECOVER_UNKNOWN ? -ENOEXEC : dp_recover_deliver(list.directory, t, why);
-        if (t->state == DP_RECOVER_UNKNOWN)
-            dp_text_format(why, sizeof why, "%s/%s: it is no file of tables of this version", list.directory, t->name);
+        if (t->state == DP_RECOVER_UNKNOWN) {
+            n_unknown++;
+            continue;
+        }
+        int n = dp_recover_deliver(list.directory, t, why);
         stays[i] = n < 0;
         n_processes += n > 0;
         if (n >= 0 && strchr(t->name, '/')) /* its server was killed, too */
             dp_recover_end_serving(directory_of(&list, t));
         if (n < 0 && fn)
             fn(why);
+    }
+    if (n_unknown && fn) {
+        dp_text_format(why, sizeof why, "%s: %u file%s of tables of another version; that version can read them",
+                       list.directory, n_unknown, n_unknown == 1 ? "" : "s");
+        fn(why);
     }
     unsigned n_deleted = stays ? delete_beyond(&list, stays) : 0;
     if (n_deleted && fn) {

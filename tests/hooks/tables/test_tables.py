@@ -336,6 +336,15 @@ def that_a_damaged_table_is_refused_and_stays():
         path = os.path.join(t.tables, t.left()[0])
         with open(path, 'rb') as f:
             whole = f.read()
+        for i in range(3):
+            with open(f'{t.tables}/{os.getpid()}.{i}.0123abcd', 'wb') as f:
+                f.write(b'x' + whole[1:])
+        done = subprocess.run([DELTAPROF, 'recover', t.tables], capture_output=True, text=True, timeout=60)
+        assert '3 files of tables of another version' in done.stderr and len(t.left()) in (3, 4), (done, t.left())
+        for i in range(3):
+            os.remove(f'{t.tables}/{os.getpid()}.{i}.0123abcd')
+        with open(path, 'wb') as f:
+            f.write(whole)
         for at, what in ((0, b'x'), (24, b'\xff' * 16), (3000, b'\xff' * 1000), (5000, b'\xff' * 2000)):
             with open(path, 'r+b') as f:
                 f.write(whole)
@@ -398,6 +407,10 @@ def that_a_program_that_changes_its_user_makes_no_directory_of_the_first_one():
         directories = os.listdir(place)
         owners = [os.stat(os.path.join(place, name)).st_uid for name in directories]
         files = [os.listdir(os.path.join(place, name)) for name in directories]
+        os.chmod(t.out, 0o755)
+        done = subprocess.run(['nsenter', f'--mount=/proc/{process.pid}/ns/mnt', 'env', '-u', 'XDG_RUNTIME_DIR', DELTAPROF, t.out], capture_output=True,
+                              text=True, timeout=120)
+        assert f'Missing: 1 process (victim_tables {process.pid}) of another user, which cannot write here' in done.stdout, done
         t.kill(process)
         assert directories == ['deltaprof-65534'] and owners == [65534], (directories, owners)
         assert len(files[0]) == 1 and files[0][0].startswith(f'{process.pid}.'), files
