@@ -2,20 +2,15 @@
 /* tool/cli/ps.c - `deltaprof ps`: lists the profiled processes of the user, from their tables. */
 #include "base/text.h"
 #include "tool/cli/cli.h"
+#include "tool/cli/other_users.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
-#include "tool/recover/living.h"
 #include "tool/recover/recover.h"
 #include "tool/summary/sentence_parts.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char about[] =
     "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age, "
@@ -82,34 +77,10 @@ static int print_directory(const char *directory)
     return 0;
 }
 
-/*
- * For root: those of other users, too, each read as that user, who may write anything there. Directories elsewhere
- * than in /dev/shm are in sessions of users, who list them themselves.
- */
-static void print_others(void)
+static void print_other(const char *directory, void *unused)
 {
-    DIR *dir = geteuid() ? NULL : opendir("/dev/shm");
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        struct stat st;
-        unsigned user;
-        char path[PATH_MAX];
-        snprintf(path, sizeof path, "/dev/shm/%s", entry->d_name);
-        if (sscanf(entry->d_name, DP_TABLES_DIRECTORY "%u", &user) != 1 || !user || lstat(path, &st) ||
-            !S_ISDIR(st.st_mode) || st.st_uid != user)
-            continue;
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            if (!dp_recover_become_user(st.st_uid, st.st_gid))
-                print_directory(path);
-            fflush(stdout);
-            _exit(0);
-        }
-        while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-            continue;
-    }
-    if (dir)
-        closedir(dir);
+    (void)unused;
+    print_directory(directory);
 }
 
 int dp_cli_ps(int argc, char **argv)
@@ -123,6 +94,6 @@ int dp_cli_ps(int argc, char **argv)
     printf("%8s %10s %10s %12s  %-26s %s\n", "PID", "AGE", "IN USE", "WORST WAIT", "KINDS", "PROGRAM");
     int status = print_directory(argc == 2 ? argv[1] : NULL);
     if (!status && argc == 1)
-        print_others();
+        dp_cli_other_users_each(print_other, NULL);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "tool/cli/cli.h"
 #include "tool/cli/live.h"
 #include "tool/cli/options.h"
+#include "tool/cli/other_users.h"
 #include "tool/summary/lone_thread.h"
 #include "tool/summary/sentences.h"
 #include "tool/query/json.h"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +116,15 @@ static void print_json(const struct dp_summary_sentences *s)
     puts("]}");
 }
 
+static bool has_profiles(const char *pattern)
+{
+    glob_t found;
+    bool has = !glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (has)
+        globfree(&found);
+    return has;
+}
+
 /* A glob of the profiles that the process has written, malloc'ed. NULL after one line on stderr. */
 static char *profiles_of(pid_t pid)
 {
@@ -126,8 +137,14 @@ static char *profiles_of(pid_t pid)
             dp_rss_beacon_read(&process);
         if (!*process.out)
             dp_query_print_error("summary", "process %d is not profiled, or writes no files", (int)pid);
-        else if (asprintf(&glob, "%s/*.%d.*.pb.gz", process.out, (int)pid) < 0)
+        else if (asprintf(&glob, "%s/*.%d.*.pb.gz", process.out, (int)pid) < 0 || !has_profiles(glob)) {
+            dp_query_print_error("summary",
+                                 "process %d has written no profile in %s: it allocated little, its first interval is "
+                                 "not over, or the directory is not its user's",
+                                 (int)pid, process.out);
+            free(glob);
             glob = NULL;
+        }
     }
     dp_rss_process_fini(&process);
     return glob;
@@ -172,6 +189,7 @@ int dp_cli_summary(int argc, char **argv)
     pid_t pid = argc - optind == 1 ? dp_cli_options_pid(argv[optind]) : 0;
     if (pid)
         dp_summary_lone_thread(&s, pid);
+    dp_cli_other_users_say(&s, argv + optind, argc - optind);
     int status = dp_cli_live_begin("summary", argv + optind, argc - optind);
     s.paths = argv + optind;
     s.n_paths = (size_t)(argc - optind);

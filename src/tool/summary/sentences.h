@@ -6,10 +6,10 @@
 
 #include "tool/query/stacks.h"
 
-enum { DP_SUMMARY_SENTENCE_BYTES = 800, DP_SUMMARY_SENTENCES_MAX = 11 };
+enum { DP_SUMMARY_SENTENCE_BYTES = 800, DP_SUMMARY_SENTENCES_MAX = 14 };
 
 struct dp_summary_sentence {
-    const char *kind; /* stuck, leak, held, lock, cpu, wall, lost, leak-unknown, symbols, nothing */
+    const char *kind; /* stuck, missing, leak, held, lock, cpu, wall, lost, leak-unknown, symbols, nothing */
     char text[DP_SUMMARY_SENTENCE_BYTES];
     int64_t amount; /* in bytes, or ns if is_time; -1: none */
     bool is_time;

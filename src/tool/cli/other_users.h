@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/other_users.h - the tables of processes that run as other users, for root. */
+#pragma once
+
+#include "tool/summary/sentences.h"
+
+/* For root: calls fn for the directory of tables of each other user, in a child process that is that user's. */
+typedef void (*dp_cli_other_users_fn)(const char *directory, void *ctx);
+void dp_cli_other_users_each(dp_cli_other_users_fn fn, void *ctx);
+
+/* Says which profiled processes cannot write to these directories, and so are missing in what they have. */
+void dp_cli_other_users_say(struct dp_summary_sentences *, char **paths, int n);
