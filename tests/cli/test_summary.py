@@ -219,6 +219,8 @@ class Summary(Case):
         library = ['send@/usr/lib/python3/dist-packages/wsgi.py', 'run@/usr/lib/python3/dist-packages/wsgi.py']
         self.assertEqual(self.cpu('a', [([*library, '<module>@/home/me/app.py'], 50), (['index@/home/me/app.py', *library, '<module>@/home/me/app.py'], 6)]),
                          'CPU: 0.56 cores on average in 10s, 11% of that in index, 89% in library calls of <module>.')
+        little = [([*library, '<module>@/home/me/app.py'], 50), (['index@/home/me/app.py', *library, '<module>@/home/me/app.py'], 2)]
+        self.assertEqual(self.cpu('d', little), 'CPU: 0.52 cores on average in 10s, 96% of that in library calls of <module>.')
         self.assertEqual(self.cpu('b', [([*library, 'index@/home/me/app.py', *library, '<module>@/home/me/app.py'], 50)]),
                          'CPU: 0.5 cores on average in 10s, 100% of that in library calls of index.')
         self.assertEqual(self.cpu('c', [(library, 50)]), 'CPU: 0.5 cores on average in 10s, 100% in libraries alone.')
@@ -227,7 +229,7 @@ class Summary(Case):
         self.file('d/lua5.4.7.0001.cpu.pb.gz', [(['lua5.4+0x20', 'lua_pcallk', 'lua5.4+0x10'], [50, 5 * 10**9])], CPU, time_ns=10**18, duration_ns=10**10,
                   program='/usr/bin/lua5.4')
         found, = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'cpu']
-        self.assertEqual(found['text'], 'CPU: 0.5 cores on average in 10s, 100% in the interpreter, for functions that are not known.')
+        self.assertEqual(found['text'], 'CPU: 0.5 cores on average in 10s, 100% in the interpreter, in no known function of its language.')
 
     def test_processes_that_run_at_the_same_time_do_not_make_it_longer(self):
         self.assertIn('CPU: 2 cores on average in 10s,', self.cpu('a', [(['parse', 'main'], 50)], n=4))

@@ -20,7 +20,7 @@
 #define HOT_SHARE      0.5       /* of the time: below the end of the hot path is so much */
 #define LIBRARIES_SAID 0.25      /* of the time, in stacks without own code; also of an interpreter */
 #define PROFILER_SAID  0.01
-#define BESIDE_SAID    0.01 /* of the time: a function that is named beside the beginning of the program */
+#define BESIDE_SAID    0.05 /* of the time: a function that is named beside the beginning of the program */
 
 struct user {
     int64_t flat, libraries; /* libraries: of flat, what was not in the function itself */
@@ -250,7 +250,7 @@ static void say_cpu(struct dp_summary_sentences *s, struct dp_query *v, const st
     if ((double)u->libraries >= LIBRARIES_SAID * total)
         add_text(to, ", %.0f%% in libraries alone", percent * (double)u->libraries);
     if ((double)u->interpreter >= LIBRARIES_SAID * total)
-        add_text(to, ", %.0f%% in the interpreter, for functions that are not known", percent * (double)u->interpreter);
+        add_text(to, ", %.0f%% in the interpreter, in no known function of its language", percent * (double)u->interpreter);
     if ((double)u->profiler >= PROFILER_SAID * total)
         add_text(to, "; deltaprof itself: %.0f%%", percent * (double)u->profiler);
     add_text(to, ".");
