@@ -230,8 +230,8 @@ static void say_own(struct dp_summary_sentences *s, struct dp_query *v, const st
                  other.name, percent * (double)flat->flat, place.name);
         to->stack = other.stack;
     } else if (hot && describe(s, v, hot->cum_row, hot->cum_at, &other)) {
-        add_text(to, ", %.0f%% of that in %s and what it calls, most of it in %s, %.0f%%", percent * (double)hot->cum,
-                 other.name, place.name, percent * (double)flat->flat);
+        add_text(to, ", %.0f%% of that in %s and what it calls, %.0f%% in %s alone", percent * (double)hot->cum,
+                 other.name, percent * (double)flat->flat, place.name);
     } else {
         add_text(to, ", %.0f%% of that in %s%s", percent * (double)flat->flat,
                  is_in_libraries ? "library calls of " : "", place.name);
@@ -250,7 +250,8 @@ static void say_cpu(struct dp_summary_sentences *s, struct dp_query *v, const st
     if ((double)u->libraries >= LIBRARIES_SAID * total)
         add_text(to, ", %.0f%% in libraries alone", percent * (double)u->libraries);
     if ((double)u->interpreter >= LIBRARIES_SAID * total)
-        add_text(to, ", %.0f%% in the interpreter, in no known function of its language", percent * (double)u->interpreter);
+        add_text(to, ", %.0f%% in the interpreter, in no known function of its language",
+                 percent * (double)u->interpreter);
     if ((double)u->profiler >= PROFILER_SAID * total)
         add_text(to, "; deltaprof itself: %.0f%%", percent * (double)u->profiler);
     add_text(to, ".");
