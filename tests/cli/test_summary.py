@@ -68,8 +68,8 @@ class Summary(Case):
             self.heap(i, [(['f', 'main'], [10, 1000, 1, 5000])], held=1 << 20)
         found = self.sentences(self.dir.name + '/d')
         self.assertEqual([(s['kind'], s['text']) for s in found], [
-            ('nothing', 'Nothing to say: no leak in 20 ticks, 1% of resident memory held by malloc and not in use, at most 4.88kB in use, '
-                        '2001-09-09 01:47:00 UTC, no lock that made others wait, nothing lost.')])
+            ('nothing', 'Nothing to say: no leak in 20 ticks, 1% of resident memory held by malloc and not in use, at most 4.88kB in use '
+                        '(2001-09-09 01:47:00 UTC), no lock that made others wait, nothing lost.')])
 
     def test_a_wait_that_has_not_ended_stands_first(self):
         directory = self.directory()

@@ -145,7 +145,7 @@ int dp_summary_sentences_held(struct dp_summary_sentences *s)
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
         if (peak.moments.bytes > 0)
-            dp_summary_sentences_looked(s, "at most %s in use, %s", most, when);
+            dp_summary_sentences_looked(s, *when ? "at most %s in use (%s)" : "at most %s in use", most, when);
     }
     dp_summary_sentences_note_symbols(s, &peak);
     dp_summary_functions_fini(&freed);
