@@ -170,6 +170,8 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
                        list.directory, n_deleted);
         fn(why);
     }
+    if (!directory) /* those whose last table was delivered by a program that was killed then */
+        dp_recover_end_families(list.directory);
     free(stays);
     dp_recover_list_fini(&list);
     return n_processes;

@@ -311,3 +311,27 @@ void dp_recover_end_serving(const char *directory)
     unlink(path);
     rmdir(directory);
 }
+
+/* Of a program that has ended, and not just being made. Another pid namespace may have that program. */
+static bool is_old_family(int dir, const char *name)
+{
+    struct stat st;
+    pid_t run = (pid_t)atoi(name + strlen(DP_TABLES_RUN));
+    return run > 0 && kill(run, 0) && errno == ESRCH && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) &&
+           S_ISDIR(st.st_mode) && time(NULL) - st.st_mtim.tv_sec > NEW_MOST_S;
+}
+
+void dp_recover_end_families(const char *directory)
+{
+    char path[PATH_MAX];
+    DIR *dir = opendir(directory);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (strncmp(entry->d_name, DP_TABLES_RUN, strlen(DP_TABLES_RUN)) || !is_old_family(dirfd(dir), entry->d_name))
+            continue;
+        dp_text_format(path, sizeof path, "%s/%s", directory, entry->d_name);
+        if (!dp_recover_is_served(path))
+            dp_recover_end_serving(path);
+    }
+    if (dir)
+        closedir(dir);
+}

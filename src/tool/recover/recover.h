@@ -145,3 +145,5 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
 
 /* The reader's process: what main calls for `deltaprof --read-tables`. Returns an exit status. */
 int dp_recover_reader(int argc, char **argv);
+/* Does so for all families of `run --serve` in a user's directory whose programs ended more than a minute ago. */
+void dp_recover_end_families(const char *directory);

@@ -2,8 +2,10 @@
 """`deltaprof run --serve` whose server was killed: `deltaprof recover` writes what the processes of the family did."""
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import reader
 from harness import BUILD, main, new_directory, skip, victim, wait_until
@@ -72,6 +74,30 @@ def that_a_family_goes_on_without_its_server():
         run.wait()
         run.stdout.close()
         run.stderr.close()
+
+
+def that_directories_of_families_without_tables_are_deleted():
+    """A recover that was killed left one; those that may be in use, and those with other files, stay."""
+    parent = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+    own = os.path.join(parent, f'deltaprof-{os.geteuid()}')
+    ended = [subprocess.Popen(['true']) for _ in range(3)]
+    for p in ended:
+        p.wait()
+    left, young, full, running = (os.path.join(own, f'run-{pid}') for pid in [*(p.pid for p in ended), os.getpid()])
+    try:
+        for path in (left, young, running, full):
+            os.makedirs(path, 0o700)
+            with open(os.path.join(path, 'serve'), 'w') as f:
+                f.write('/out')
+        os.chmod(own, 0o700)
+        with open(os.path.join(full, 'other'), 'w') as f:
+            f.write('x')
+        for path in (left, running, full):
+            os.utime(path, (0, os.stat(path).st_mtime - 100))
+        subprocess.run([DELTAPROF, 'recover'], env=dict(os.environ, XDG_RUNTIME_DIR=parent), check=True, timeout=60, stdout=subprocess.DEVNULL)
+        assert sorted(os.listdir(own)) == sorted(os.path.basename(path) for path in (young, running, full)), os.listdir(own)
+    finally:
+        shutil.rmtree(parent)
 
 
 main(globals())
