@@ -23,6 +23,7 @@ enum deltaprof_outside_flags {
     DELTAPROF_OUTSIDE_SKIP_EMPTY = 8,  /* without a row: returns 1 */
     DELTAPROF_OUTSIDE_RAW = 16,        /* not compressed */
     DELTAPROF_OUTSIDE_ENDED = 32,      /* the comment #ended */
+    DELTAPROF_OUTSIDE_OWN = 64,        /* without memory that was inherited from the parent process */
 };
 
 /* Facts about a written profile. */

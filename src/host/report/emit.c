@@ -324,7 +324,8 @@ static void take_row(struct pass *p, const struct dp_row *row)
     scaled(p, row, values);
     if (columns->n_types > DP_VALUES_MAX)
         add_values(p, row, values);
-    if (dp_encode_is_zero(values + columns->first, columns->n_types))
+    bool is_left_out = p->emission->is_own && row->entry & DP_ROW_INHERITED;
+    if (is_left_out || dp_encode_is_zero(values + columns->first, columns->n_types))
         return;
     if (is_overflow(p, row))
         add(p->summed[row->entry & DP_ROW_INHERITED], values, columns->first + columns->n_types);

@@ -37,6 +37,7 @@ struct dp_emission {
     int64_t covered_ns;           /* the true duration, if duration_ns is shorter; 0: it is not */
     const char *default_type;     /* NULL: the last */
     bool raw;                     /* not compressed */
+    bool is_own;                  /* without rows of inherited memory */
     unsigned marks;               /* DP_WRITE_ENDED, _EXIT, _PEAK */
     char summary[256];            /* comment for people; "": none */
     bool has_stuck;

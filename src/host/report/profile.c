@@ -198,6 +198,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         e->duration_ns = duration_ns < STATED_MOST_NS ? duration_ns : STATED_MOST_NS;
     }
     e->raw = flags & DP_WRITE_RAW;
+    e->is_own = flags & DP_WRITE_OWN;
     e->marks = flags & (DP_WRITE_ENDED | DP_WRITE_EXIT | DP_WRITE_PEAK | DP_WRITE_KILLED | DP_WRITE_TABLES);
     uint32_t epoch = dp_epoch();
     int err = dp_emit(e, c->buffers, source, fn, ctx);

@@ -113,28 +113,48 @@ static int answer(struct dp_recover *r, deltaprof_write_fn fn, void *ctx, struct
     return -EPIPE;
 }
 
-static int ask(struct dp_recover *r, const struct dp_recover_question *q, deltaprof_write_fn fn, void *ctx,
-               struct dp_recover_answer *a)
+/* Asks; the answer is read later. A reader that is gone has none. */
+static void send_question(struct dp_recover *r, const struct dp_recover_question *q)
+{
+    r->is_dead = r->is_dead || !dp_recover_send(r->socket, q, sizeof *q);
+}
+
+static int receive_answer(struct dp_recover *r, deltaprof_write_fn fn, void *ctx, struct dp_recover_answer *a)
 {
     memset(a, 0, sizeof *a);
-    if (r->is_dead || !dp_recover_send(r->socket, q, sizeof *q))
-        return -EPIPE;
-    int err = answer(r, fn, ctx, a);
+    int err = r->is_dead ? -EPIPE : answer(r, fn, ctx, a);
     r->is_dead = err == -EPIPE;
     return err;
 }
 
-int dp_recover_refresh(struct dp_recover *r, char *why)
+static int ask(struct dp_recover *r, const struct dp_recover_question *q, deltaprof_write_fn fn, void *ctx,
+               struct dp_recover_answer *a)
 {
-    const struct dp_recover_question q = {0};
+    send_question(r, q);
+    return receive_answer(r, fn, ctx, a);
+}
+
+void dp_recover_refresh_begin(struct dp_recover *r)
+{
+    send_question(r, &(struct dp_recover_question){0});
+}
+
+int dp_recover_refresh_end(struct dp_recover *r, char *why)
+{
     struct dp_recover_answer a;
-    int err = ask(r, &q, NULL, NULL, &a);
+    int err = receive_answer(r, NULL, NULL, &a);
     a.why[sizeof a.why - 1] = '\0';
     if (a.highest > r->highest)
         r->highest = a.highest;
     if (err)
         dp_text_format(why, DP_RECOVER_WHY, "%s", *a.why ? a.why : "its reader ended: the tables are damaged");
     return err;
+}
+
+int dp_recover_refresh(struct dp_recover *r, char *why)
+{
+    dp_recover_refresh_begin(r);
+    return dp_recover_refresh_end(r, why);
 }
 
 /* Starts a reader and lets it copy the tables. NULL, and the error with its reason. */
@@ -180,15 +200,26 @@ struct dp_recover *dp_recover_open(const char *directory, const struct dp_recove
     return r;
 }
 
-int dp_recover_write(struct dp_recover *r, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
-                     struct deltaprof_outside_profile *profile)
+void dp_recover_write_begin(struct dp_recover *r, unsigned kind, unsigned flags)
 {
-    const struct dp_recover_question q = {DP_RECOVER_WRITE, kind, flags, 0};
+    send_question(r, &(struct dp_recover_question){DP_RECOVER_WRITE, kind, flags, 0});
+}
+
+int dp_recover_write_end(struct dp_recover *r, deltaprof_write_fn fn, void *ctx,
+                         struct deltaprof_outside_profile *profile)
+{
     struct dp_recover_answer a;
-    int err = ask(r, &q, fn, ctx, &a);
+    int err = receive_answer(r, fn, ctx, &a);
     if (profile)
         *profile = a.profile;
     return err;
+}
+
+int dp_recover_write(struct dp_recover *r, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
+                     struct deltaprof_outside_profile *profile)
+{
+    dp_recover_write_begin(r, kind, flags);
+    return dp_recover_write_end(r, fn, ctx, profile);
 }
 
 int dp_recover_keep(struct dp_recover *r, unsigned kind, uint32_t seq)

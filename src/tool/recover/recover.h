@@ -75,6 +75,15 @@ int dp_recover_refresh(struct dp_recover *, char *why);
  */
 int dp_recover_write(struct dp_recover *, unsigned kind, unsigned flags, deltaprof_write_fn fn, void *ctx,
                      struct deltaprof_outside_profile *profile);
+/*
+ * The same in two steps, so that several readers work at once: begin asks, end waits for the answer. Each begin is
+ * followed by its end before the reader is asked again.
+ */
+void dp_recover_refresh_begin(struct dp_recover *);
+int dp_recover_refresh_end(struct dp_recover *, char *why);
+void dp_recover_write_begin(struct dp_recover *, unsigned kind, unsigned flags);
+int dp_recover_write_end(struct dp_recover *, deltaprof_write_fn fn, void *ctx,
+                         struct deltaprof_outside_profile *profile);
 /* Writes the waits under way in a living process as text, as its page `waits`. 0, fn's error, -EPIPE or another one. */
 int dp_recover_waits(struct dp_recover *, deltaprof_write_fn fn, void *ctx);
 void dp_recover_close(struct dp_recover *); /* takes NULL */
@@ -134,6 +143,8 @@ void dp_recover_end_files(int lock);
 bool dp_recover_was_served(const char *directory, char out[PATH_MAX]);
 /* If the directory has no tables: deletes the file of that lock, and the directory unless it has other files. */
 void dp_recover_end_serving(const char *directory);
+/* Does so for all families of `run --serve` in a user's directory whose programs ended more than a minute ago. */
+void dp_recover_end_families(const char *directory);
 /* Whether another program serves the directory. */
 bool dp_recover_is_served(const char *directory);
 
@@ -145,5 +156,3 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
 
 /* The reader's process: what main calls for `deltaprof --read-tables`. Returns an exit status. */
 int dp_recover_reader(int argc, char **argv);
-/* Does so for all families of `run --serve` in a user's directory whose programs ended more than a minute ago. */
-void dp_recover_end_families(const char *directory);

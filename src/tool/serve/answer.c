@@ -114,12 +114,12 @@ static void write_joined(struct deltaprof_http_reply *r, const struct dp_serve_d
         refuse(r, 503, "profiles of these processes cannot be added, as their keys differ; ask for one: ?pid=N");
 }
 
-/* Reads what happened, for all cursors of the kind. */
-static int collect(unsigned kind)
+/* Reads what happened, for all cursors of the kind; for a profile of the process with this pid, 0: of all. */
+static int collect(unsigned kind, pid_t pid)
 {
     struct dp_serve_family *f = &dp_serve_family;
     dp_serve_workers_refresh(&f->workers);
-    return dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
+    return dp_serve_workers_collect(&f->workers, kind, pid, dp_serve_cursors_add, &f->cursors);
 }
 
 /* Where the profiles of a process begin, or of all. */
@@ -134,7 +134,7 @@ static void begin_delta(struct deltaprof_http_reply *r)
     struct dp_serve_family *f = &dp_serve_family;
     const struct dp_http_request *q = &r->request;
     bool is_new;
-    int err = collect(q->kind);
+    int err = collect(q->kind, q->pid);
     struct dp_serve_cursor *c = dp_serve_cursors_get(&f->cursors, q->cursor, q->kind, q->pid, false, &is_new);
     if (!c) {
         refuse(r, 503, "too many cursors, or no memory for another one");
@@ -160,7 +160,7 @@ static void begin_delta(struct deltaprof_http_reply *r)
         dp_serve_deltas_clear(&c->pending);
         dp_serve_cursor_clear_sent(c);
         c->pending.from_ns = wall_ns();
-        err = collect(q->kind); /* a profile of nothing still has its types, and what is in use */
+        err = collect(q->kind, q->pid); /* a profile of nothing still has its types, and what is in use */
     } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
         refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
         return;
@@ -196,7 +196,7 @@ static void begin_window(struct deltaprof_http_reply *r)
 {
     bool is_new;
     const struct dp_http_request *q = &r->request;
-    if (!collect(q->kind))
+    if (!collect(q->kind, q->pid))
         r->window = dp_serve_cursors_get(&dp_serve_family.cursors, "", q->kind, q->pid, true, &is_new);
     if (!r->window) {
         refuse(r, 503, "too many cursors, or no memory for another one");
@@ -209,7 +209,7 @@ static void begin_window(struct deltaprof_http_reply *r)
 static void end_window(struct deltaprof_http_reply *r)
 {
     r->window_ns = 0;
-    if (collect(r->request.kind))
+    if (collect(r->request.kind, r->request.pid))
         refuse(r, 503, "no memory for the profiles");
     else if (!r->window->pending.at.n)
         refuse(r, 503, "the process has ended meanwhile");
@@ -271,7 +271,7 @@ static const char *begin_page(struct deltaprof_http_reply *r)
         return TEXT;
     case DP_HTTP_PAGE_INDEX:
         err = read_directory(f);
-        err = err ? err : collect(DP_KIND_HEAP);
+        err = err ? err : collect(DP_KIND_HEAP, 0);
         err = err ? err : dp_serve_pages_index(f, dp_recover_append, &r->text);
         break;
     case DP_HTTP_PAGE_METRICS:

@@ -103,12 +103,28 @@ static void print_value(struct dp_openmetrics *out, unsigned kind, unsigned type
                              (long long)value);
 }
 
-static int add_up(void *ctx, struct dp_serve_delta *delta)
+static void add_up(struct sums *sums, const struct dp_serve_delta *delta)
 {
-    struct sums *sums = ctx;
     dp_serve_join_sums(delta, sums->of);
     for (size_t i = 0; i < DP_KIND_TYPES_MAX; i++)
         sums->is_on |= sums->of[i] != 0;
+}
+
+/* The sums of all processes, and of those that have ended. */
+struct all_sums {
+    const struct dp_serve_family *family;
+    struct sums *at;
+};
+
+static int add_process(void *ctx, struct dp_serve_delta *delta)
+{
+    struct all_sums *all = ctx;
+    const struct dp_serve_workers *workers = &all->family->workers;
+    size_t i = 0;
+    while (delta->pid && i < workers->at.n &&
+           (workers->at.at[i]->table.pid != delta->pid || workers->at.at[i]->lives != (delta->turn != 0)))
+        i++;
+    add_up(&all->at[delta->pid ? i : workers->at.n], delta);
     return 0;
 }
 
@@ -159,14 +175,10 @@ int dp_serve_pages_metrics(struct dp_serve_family *f, dp_pprof_write_fn fn, void
         if (!dp_serve_workers_tell(kind))
             continue;
         memset(sums.at, 0, (n + 1) * sizeof *sums.at);
-        for (size_t i = 0; i < n && !out.err; i++) {
-            const struct dp_recover_table *t = &f->workers.at.at[i]->table;
-            sums.at[i].is_on = t->samples[kind];
-            out.err = dp_serve_workers_since_start(&f->workers, kind, t->pid, add_up, &sums.at[i]);
-        }
+        for (size_t i = 0; i < n; i++)
+            sums.at[i].is_on = f->workers.at.at[i]->table.samples[kind];
         sums.at[n].is_on = f->workers.was_on[kind];
-        if (f->workers.ended[kind])
-            add_up(&sums.at[n], f->workers.ended[kind]);
+        out.err = dp_serve_workers_since_start(&f->workers, kind, 0, add_process, &(struct all_sums){f, sums.at});
         for (unsigned type = 0; type < dp_kind_table[kind].n_values; type++)
             print_type(f, &out, kind, type, sums.at);
     }

@@ -29,14 +29,19 @@ void dp_serve_delta_drop(struct dp_serve_delta *delta)
         free(delta);
 }
 
-/* Reads a profile of a process. 0 with *delta, which is NULL if the kind is off; or a negative errno. */
-static int read_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
-                      struct dp_serve_delta **delta)
+/* Asks for a profile since the last one (SINCE_LAST), or another one. */
+static void begin_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags)
+{
+    dp_recover_write_begin(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW);
+}
+
+/* Receives it. 0 with *delta, which is NULL if the kind is off; or a negative errno. */
+static int end_delta(struct dp_serve_worker *w, unsigned kind, unsigned turn, struct dp_serve_delta **delta)
 {
     struct dp_recover_bytes bytes = {.at = {0}};
     struct deltaprof_outside_profile profile;
     *delta = NULL;
-    int err = dp_recover_write(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW, dp_recover_append, &bytes, &profile);
+    int err = dp_recover_write_end(w->reader, dp_recover_append, &bytes, &profile);
     if (dp_kind_has_levels(kind) && err >= 0)
         w->inuse_bytes = err ? 0 : profile.inuse_bytes;
     if (!err && !(*delta = malloc(sizeof **delta + bytes.at.n)))
@@ -50,17 +55,17 @@ static int read_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags, 
     return err < 0 ? err : 0;
 }
 
-/* Passes a profile on. An unreadable one is no error: its process is counted. */
-static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
+/* Receives it and passes it on. An unreadable one is no error: its process is counted. */
+static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned turn,
                 dp_serve_delta_fn fn, void *ctx)
 {
     struct dp_serve_delta *delta;
-    int err = read_delta(w, kind, flags, turn, &delta);
+    int err = end_delta(w, kind, turn, &delta);
     all->n_failed += err < 0 && err != -ENOMEM;
-    if (err)
-        return err == -ENOMEM ? err : 0;
-    if (delta)
+    if (!err && delta)
         err = fn(ctx, delta);
+    else
+        err = err == -ENOMEM ? err : 0;
     dp_serve_delta_drop(delta);
     return err;
 }
@@ -169,9 +174,12 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
         for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
             if (!dp_serve_workers_tell(kind))
                 continue;
-            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
-            if (!err)
-                err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);
+            begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
+            err = pass(all, w, kind, 0, fn, ctx);
+            if (err)
+                break;
+            begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
+            err = pass(all, w, kind, 0, add_ended, all);
         }
     }
     dp_recover_close(w->reader);
@@ -277,7 +285,9 @@ void dp_serve_workers_refresh(struct dp_serve_workers *all)
     char why[DP_RECOVER_WHY];
     all->turn++;
     for (size_t i = 0; i < all->at.n; i++)
-        all->n_failed += dp_recover_refresh(all->at.at[i]->reader, why) != 0;
+        dp_recover_refresh_begin(all->at.at[i]->reader);
+    for (size_t i = 0; i < all->at.n; i++)
+        all->n_failed += dp_recover_refresh_end(all->at.at[i]->reader, why) != 0;
 }
 
 /* In-use values count of living processes only. */
@@ -286,25 +296,47 @@ static unsigned turn_of(const struct dp_serve_workers *all, const struct dp_serv
     return w->lives ? all->turn : 0;
 }
 
-int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, dp_serve_delta_fn fn, void *ctx)
+/* A sum over several processes leaves out what they inherited: of workers, most of what is in use. pid 0: the sum. */
+static bool wants_inherited(const struct dp_serve_workers *all, const struct dp_serve_worker *w, pid_t pid)
+{
+    size_t n_living = 0;
+    for (size_t i = 0; i < all->at.n; i++)
+        n_living += all->at.at[i]->lives;
+    return w->table.pid == pid || n_living < 2;
+}
+
+/*
+ * Asks all readers before it waits for the first: they work at once. only: of this process; 0: of all. pid: the process
+ * whose profile is wanted; 0: their sum.
+ */
+static int pass_all(struct dp_serve_workers *all, unsigned kind, unsigned flags, pid_t only, pid_t pid,
+                    dp_serve_delta_fn fn, void *ctx)
 {
     int err = 0;
-    for (size_t i = 0; !err && i < all->at.n; i++) {
+    for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_worker *w = all->at.at[i];
-        err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, turn_of(all, w), fn, ctx);
+        if (!only || w->table.pid == only)
+            begin_delta(w, kind, flags | (wants_inherited(all, w, pid) ? 0 : DELTAPROF_OUTSIDE_OWN));
+    }
+    for (size_t i = 0; i < all->at.n; i++) {
+        struct dp_serve_worker *w = all->at.at[i];
+        if (only && w->table.pid != only)
+            continue;
+        int its = pass(all, w, kind, turn_of(all, w), fn, ctx);
+        err = err ? err : its;
     }
     return err;
+}
+
+int dp_serve_workers_collect(struct dp_serve_workers *all, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx)
+{
+    return pass_all(all, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, pid, fn, ctx);
 }
 
 int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pid_t pid, dp_serve_delta_fn fn,
                                  void *ctx)
 {
-    int err = 0;
-    for (size_t i = 0; !err && i < all->at.n; i++) {
-        struct dp_serve_worker *w = all->at.at[i];
-        if (!pid || w->table.pid == pid)
-            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, turn_of(all, w), fn, ctx);
-    }
+    int err = pass_all(all, kind, DELTAPROF_OUTSIDE_SINCE_START, pid, pid, fn, ctx);
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;

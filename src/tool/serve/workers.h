@@ -31,8 +31,8 @@ struct dp_serve_worker {
     struct dp_recover_table table;
     struct dp_recover *reader;
     bool lives, is_listed;
-    int64_t due_ns;      /* its next files, monotonic */
-    int64_t inuse_bytes; /* as of the last heap profile; -1: none */
+    int64_t due_ns;                                /* its next files, monotonic */
+    int64_t inuse_bytes;                           /* as of the last heap profile; -1: none */
 };
 
 /* Called with each delta, which may have no row. A callee that stores it calls dp_serve_delta_keep. */
@@ -71,8 +71,11 @@ bool dp_serve_workers_write_next(struct dp_serve_workers *, int64_t now_ns, bool
 int64_t dp_serve_workers_due(const struct dp_serve_workers *);
 /* Reads the tables of all processes again: what follows is of now. */
 void dp_serve_workers_refresh(struct dp_serve_workers *);
-/* Passes a delta of each process to fn. 0, -ENOMEM or fn's error. */
-int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, dp_serve_delta_fn fn, void *ctx);
+/*
+ * Passes a delta of each process to fn. 0, -ENOMEM or fn's error. pid: the process whose profile is wanted; 0: the sum,
+ * and then deltas of several processes do not have the memory that these inherited.
+ */
+int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
 /* Passes profiles since the start instead: of the process with this pid, or, for pid 0, of all, ended ones included. */
 int dp_serve_workers_since_start(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
 /*

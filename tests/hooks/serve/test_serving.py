@@ -172,6 +172,36 @@ def that_a_cursor_of_an_earlier_server_is_refused():
         assert made(s.profile(f'delta_heap?after={n}&from=now')) == {}
 
 
+def that_inherited_memory_is_told_of_one_process_alone():
+    """A sum over several has the parent's memory once."""
+    with Serving() as s:
+        parent = s.start(1000, 'fork')
+        with open(f'/proc/{parent.pid}/task/{parent.pid}/children') as f:
+            child = int(f.read())
+        s.stack.callback(os.kill, child, signal.SIGKILL)
+
+        def in_use(page):
+            """{(pid, inherited): bytes}"""
+            sums = collections.Counter()
+            for x in s.profile(page).samples:
+                if 'works' in x.names:
+                    sums[int(dict(x.labels)['pid']), ('fork', 'inherited') in x.labels] += x.values['inuse_space']
+            return +sums
+        both = {(parent.pid, False): 500 * BYTES, (child, False): 50 * BYTES}
+        alone = {(child, True): 500 * BYTES, (child, False): 50 * BYTES}
+        for page in ('delta_heap', 'delta_heap', 'heap'):
+            assert in_use(page) == both, (page, in_use(page))
+            assert in_use(f'{page}?pid={child}') == alone, (page, in_use(f'{page}?pid={child}'))
+        metrics = s.get('metrics').decode()
+        inuse = dict(re.findall(r'^deltaprof_heap_inuse_space_bytes{pid="(\d+)",.*} (\d+)', metrics, re.M))
+        in_all = sum(x.values['inuse_space'] for x in s.profile('heap').samples)
+        assert sum(map(int, inuse.values())) == in_all and int(inuse[str(child)]) < 500 * BYTES, (inuse, in_all)
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: s.ended() == 1)
+        assert in_use('delta_heap') == alone, in_use('delta_heap')
+
+
 def that_windows_and_bad_requests_are_answered():
     with Serving() as s:
         assert b'no profiled process' in s.get('delta_heap', 503)

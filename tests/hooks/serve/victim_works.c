@@ -4,7 +4,9 @@
 //   wait   then waits until it is killed
 //   locks  the same; before, three times waits for a semaphore in vain
 //   slow   takes its time, and ends
+//   fork   a child makes a tenth as many; both then wait
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,22 +32,32 @@ static void wait_in_vain(void)
         sem_timedwait(&never, &until);
 }
 
+static void make_blocks(int n, bool is_slow)
+{
+    for (; n > 0; n--) {
+        void *block = works();
+        if (n % 2) // the other half stays in use
+            free(block);
+        if (is_slow && n % 100 == 0)
+            usleep(5000);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    for (int n = atoi(argv[1]); n > 0; n--) {
-        void *block = works();
-        if (n % 2) // the other half stays in use
-            free(block);
-        if (!strcmp(argv[2], "slow") && n % 100 == 0)
-            usleep(5000);
-    }
-    if (!strcmp(argv[2], "locks"))
+    bool forks = !strcmp(argv[2], "fork"), locks = !strcmp(argv[2], "locks");
+    make_blocks(atoi(argv[1]), !strcmp(argv[2], "slow"));
+    if (forks && fork() == 0)
+        make_blocks(atoi(argv[1]) / 10, false);
+    else if (forks)
+        pause();
+    if (locks)
         wait_in_vain();
     if (write(1, "done\n", 5) != 5)
         return 1;
-    while (!strcmp(argv[2], "wait") || !strcmp(argv[2], "locks"))
+    while (forks || locks || !strcmp(argv[2], "wait"))
         pause();
     return 0;
 }
