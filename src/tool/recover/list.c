@@ -291,6 +291,11 @@ void dp_recover_end_files(int lock)
     dp_tables_place_set_files(lock, "");
 }
 
+void dp_recover_keep_tables(int lock)
+{
+    dp_tables_place_set_files(lock, "none"); /* not the path of a directory */
+}
+
 static bool has_tables(const char *directory)
 {
     bool has = false;

@@ -139,6 +139,8 @@ int dp_recover_serve(const char *directory, const char *out, char *why);
 void dp_recover_touch_files(int lock);
 /* With that descriptor: no program is to write any files. */
 void dp_recover_end_files(int lock);
+/* With that descriptor: processes leave their tables for an hour to the next program, which writes no files either. */
+void dp_recover_keep_tables(int lock);
 /* Whether such a program has ended and its files go on: where they are. */
 bool dp_recover_was_served(const char *directory, char out[PATH_MAX]);
 /* If the directory has no tables: deletes the file of that lock, and the directory unless it has other files. */

@@ -55,18 +55,39 @@ static int add_shape(struct dp_model_merge *merge, const struct dp_serve_delta *
     return err;
 }
 
+/* The values of what is subtracted are there first. */
+static int add_less(struct dp_model_merge *merge, const struct dp_serve_join *join)
+{
+    int err = add(merge, join, join->less);
+    for (size_t i = 0; !err && i < merge->values.n; i++)
+        merge->values.at[i] = -merge->values.at[i];
+    return err;
+}
+
+/* A stack that has other names than before is another row: the one of before is left out. */
+static void drop_negative(struct dp_model_merge *merge)
+{
+    for (size_t i = 0; i < merge->values.n; i++)
+        if (merge->values.at[i] < 0)
+            merge->values.at[i] = 0;
+}
+
 int dp_serve_join_write(const struct dp_serve_join *join, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_model_merge *merge = calloc(1, sizeof *merge);
     int err = merge ? 0 : -ENOMEM;
     if (!err)
         merge->goes_on = true;
+    if (!err && join->less)
+        err = add_less(merge, join);
     for (size_t i = 0; !err && i < join->n; i++)
         err = add(merge, join, join->deltas[i]);
     if (!err && !join->n)
         err = join->shape ? add_shape(merge, join->shape) : -ENODATA;
     if (!err)
         err = dp_model_merge_choose(merge);
+    if (!err && join->less)
+        drop_negative(merge);
     if (!err && join->from_ns) {
         merge->header.time_ns = join->from_ns;
         merge->header.duration_ns = join->to_ns - join->from_ns;

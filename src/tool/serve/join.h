@@ -12,6 +12,7 @@ struct dp_serve_join {
     struct dp_serve_delta *const *deltas;
     size_t n;
     const struct dp_serve_delta *shape; /* if n is 0: the profile has the types of this one, and no rows; or NULL */
+    const struct dp_serve_delta *less;  /* its flows are subtracted; NULL: nothing */
     unsigned turn;                      /* in-use values are those of the deltas of this turn (workers.h) */
     bool is_flow_only;                  /* the profile has no in-use values */
     bool without_pids;                  /* samples do not get the label pid */

@@ -15,6 +15,7 @@
 #include "tool/query/print.h"
 #include "tool/serve/answer.h"
 #include "tool/serve/family.h"
+#include "tool/serve/saved.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -252,6 +253,28 @@ static void finish_files(void)
         dp_recover_files_limit(limit.out, limit.keep);
 }
 
+static void continue_cursors(const struct dp_serve_options *options)
+{
+    char path[PATH_MAX];
+    if (options->tables)
+        snprintf(path, sizeof path, "%s", options->tables);
+    else
+        dp_tables_place_default(path, sizeof path);
+    int err = dp_serve_saved_read(&dp_serve_family, path);
+    if (err)
+        dp_query_print_error("serve", "%s/cursors: %s; cursors begin anew", path, strerror(-err));
+}
+
+/* Whether there is a file of them. */
+static bool save_cursors(void)
+{
+    const char *directory = dp_serve_family.workers.path;
+    int saved = dp_serve_saved_write(&dp_serve_family, directory);
+    if (saved < 0)
+        dp_query_print_error("serve", "%s/cursors: %s; cursors end now", directory, strerror(-saved));
+    return saved > 0;
+}
+
 int dp_serve_run(const struct dp_serve_options *options)
 {
     struct dp_serve_family *f = &dp_serve_family;
@@ -288,6 +311,8 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_query_print_error("serve", "%s", why);
         return DP_EXIT_FAILED;
     }
+    bool is_saved = false;
+    continue_cursors(options);
     int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
     err = err < 0 ? err : 0;
     sigset_t ends;
@@ -302,7 +327,11 @@ int dp_serve_run(const struct dp_serve_options *options)
     }
     if (socket >= 0)
         finish_files();
-    if (options->program || (socket < 0 && !goes_on))
+    if (socket >= 0 && !options->program)
+        is_saved = save_cursors();
+    if (is_saved && !*out)
+        dp_recover_keep_tables(lock);
+    else if (options->program || (socket < 0 && !goes_on))
         dp_recover_end_files(lock);
     else
         dp_recover_touch_files(lock);

@@ -5,6 +5,7 @@
  *     workers    the readers of the processes: they return deltas, profiles of what happened since the last one
  *     join       joins deltas into one profile
  *     cursors    the deltas that each client has not received yet
+ *     saved      the file by which cursors go on in a later server
  *     family     the workers and the cursors, under one lock
  *     pages      the index and the metrics
  *     answer     the replies

@@ -14,6 +14,7 @@
 #include "tool/serve/join.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,12 +56,32 @@ static int end_delta(struct dp_serve_worker *w, unsigned kind, unsigned turn, st
     return err < 0 ? err : 0;
 }
 
+/* The first delta since the start becomes one since an earlier server. */
+static int subtract_before(struct dp_serve_worker *w, struct dp_serve_delta **delta)
+{
+    struct dp_serve_delta *parts[] = {*delta};
+    const struct dp_serve_join join = {
+        .deltas = parts, .n = 1, .less = w->before[(*delta)->kind], .turn = (*delta)->turn, .without_pids = true};
+    struct dp_serve_delta *rest = dp_serve_join_make(&join, (*delta)->kind);
+    if (!rest)
+        return -ENOMEM;
+    rest->turn = (*delta)->turn;
+    rest->pid = (*delta)->pid;
+    dp_serve_delta_drop(w->before[rest->kind]);
+    w->before[rest->kind] = NULL;
+    dp_serve_delta_drop(*delta);
+    *delta = rest;
+    return 0;
+}
+
 /* Receives it and passes it on. An unreadable one is no error: its process is counted. */
-static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned turn,
+static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
                 dp_serve_delta_fn fn, void *ctx)
 {
     struct dp_serve_delta *delta;
     int err = end_delta(w, kind, turn, &delta);
+    if (!err && delta && flags & DELTAPROF_OUTSIDE_SINCE_LAST && w->before[kind])
+        err = subtract_before(w, &delta);
     all->n_failed += err < 0 && err != -ENOMEM;
     if (!err && delta)
         err = fn(ctx, delta);
@@ -114,6 +135,25 @@ static void note_kinds(struct dp_serve_workers *all, const struct dp_recover_tab
         all->was_on[kind] |= table->samples[kind];
 }
 
+static void take_before(struct dp_serve_workers *all, struct dp_serve_worker *w)
+{
+    for (size_t i = 0; i < all->before.n; i++) {
+        struct dp_serve_before *b = &all->before.at[i];
+        if (b->delta && !strcmp(b->name, w->table.name)) {
+            dp_serve_delta_drop(w->before[b->delta->kind]);
+            w->before[b->delta->kind] = b->delta;
+            b->delta = NULL;
+        }
+    }
+}
+
+static void free_worker(struct dp_serve_worker *w)
+{
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        dp_serve_delta_drop(w->before[kind]);
+    free(w);
+}
+
 static void open_worker(struct dp_serve_workers *all, const struct dp_recover_table *table)
 {
     char why[DP_RECOVER_WHY];
@@ -130,6 +170,7 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
         if (!all->first_ns || table->begin_wall_ns < all->first_ns)
             all->first_ns = table->begin_wall_ns;
         note_kinds(all, table);
+        take_before(all, w);
         all->at.at[all->at.n++] = w;
         return;
     }
@@ -139,10 +180,8 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
     free(w);
 }
 
-/* Adds to what ended processes did. */
-static int add_ended(void *ctx, struct dp_serve_delta *delta)
+int dp_serve_workers_add_ended(struct dp_serve_workers *all, struct dp_serve_delta *delta)
 {
-    struct dp_serve_workers *all = ctx;
     struct dp_serve_delta **ended = &all->ended[delta->kind];
     struct dp_serve_delta *parts[] = {delta, *ended};
     const struct dp_serve_join join = {
@@ -153,6 +192,11 @@ static int add_ended(void *ctx, struct dp_serve_delta *delta)
     dp_serve_delta_drop(*ended);
     *ended = sum;
     return 0;
+}
+
+static int add_ended(void *ctx, struct dp_serve_delta *delta)
+{
+    return dp_serve_workers_add_ended(ctx, delta);
 }
 
 /* The table's rest: files, where the process writes any; then it is deleted. */
@@ -175,11 +219,11 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
             if (!dp_serve_workers_tell(kind))
                 continue;
             begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
-            err = pass(all, w, kind, 0, fn, ctx);
+            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
             if (err)
                 break;
             begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
-            err = pass(all, w, kind, 0, add_ended, all);
+            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);
         }
     }
     dp_recover_close(w->reader);
@@ -187,7 +231,7 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
         finish(all, w);
     all->n_ended++;
     all->at.at[i] = all->at.at[--all->at.n];
-    free(w);
+    free_worker(w);
     return err;
 }
 
@@ -322,7 +366,7 @@ static int pass_all(struct dp_serve_workers *all, unsigned kind, unsigned flags,
         struct dp_serve_worker *w = all->at.at[i];
         if (only && w->table.pid != only)
             continue;
-        int its = pass(all, w, kind, turn_of(all, w), fn, ctx);
+        int its = pass(all, w, kind, flags, turn_of(all, w), fn, ctx);
         err = err ? err : its;
     }
     return err;
@@ -340,6 +384,32 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;
+}
+
+int dp_serve_workers_totals(struct dp_serve_workers *all, unsigned kind, dp_serve_total_fn fn, void *ctx)
+{
+    int err = 0;
+    for (size_t i = 0; i < all->at.n; i++)
+        begin_delta(all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START | DELTAPROF_OUTSIDE_OWN);
+    for (size_t i = 0; i < all->at.n; i++) {
+        struct dp_serve_delta *delta;
+        int its = end_delta(all->at.at[i], kind, 0, &delta);
+        if (!its && delta)
+            its = fn(ctx, all->at.at[i], delta);
+        dp_serve_delta_drop(delta);
+        err = err ? err : its;
+    }
+    return err;
+}
+
+int dp_serve_workers_begin_at(struct dp_serve_workers *all, const char *table, struct dp_serve_delta *delta)
+{
+    struct dp_serve_before *b = dp_vec_push(&all->before);
+    if (!b)
+        return -ENOMEM;
+    snprintf(b->name, sizeof b->name, "%s", table);
+    b->delta = dp_serve_delta_keep(delta);
+    return 0;
 }
 
 /* 1: the profile has values. */
@@ -368,10 +438,13 @@ void dp_serve_workers_fini(struct dp_serve_workers *all)
 {
     for (size_t i = 0; i < all->at.n; i++) {
         dp_recover_close(all->at.at[i]->reader);
-        free(all->at.at[i]);
+        free_worker(all->at.at[i]);
     }
+    for (size_t i = 0; i < all->before.n; i++)
+        dp_serve_delta_drop(all->before.at[i].delta);
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         dp_serve_delta_drop(all->ended[kind]);
     dp_vec_fini(&all->at);
+    dp_vec_fini(&all->before);
     dp_vec_fini(&all->broken);
 }

@@ -33,15 +33,23 @@ struct dp_serve_worker {
     bool lives, is_listed;
     int64_t due_ns;                                /* its next files, monotonic */
     int64_t inuse_bytes;                           /* as of the last heap profile; -1: none */
+    struct dp_serve_delta *before[DP_KIND_TABLES]; /* what an earlier server had of it; NULL: nothing, or it is used */
 };
 
 /* Called with each delta, which may have no row. A callee that stores it calls dp_serve_delta_keep. */
 typedef int (*dp_serve_delta_fn)(void *ctx, struct dp_serve_delta *);
 
+/* What an earlier server had of a process of which no reader is open yet. */
+struct dp_serve_before {
+    char name[DP_TABLE_NAME_MAX]; /* of its table */
+    struct dp_serve_delta *delta; /* since its start; NULL: it was passed to the worker */
+};
+
 struct dp_serve_workers {
     const char *directory; /* as given; NULL: the user's default one */
     char path[PATH_MAX];   /* its path */
     DP_VEC(struct dp_serve_worker *) at;
+    DP_VEC(struct dp_serve_before) before;
     DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is logged once */
     unsigned turn;
     int64_t first_ns;    /* the begin of the first process, ns of Unix time; 0: there was none */
@@ -78,6 +86,15 @@ void dp_serve_workers_refresh(struct dp_serve_workers *);
 int dp_serve_workers_collect(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
 /* Passes profiles since the start instead: of the process with this pid, or, for pid 0, of all, ended ones included. */
 int dp_serve_workers_since_start(struct dp_serve_workers *, unsigned kind, pid_t pid, dp_serve_delta_fn fn, void *ctx);
+/* Passes the profile since its start of each process to fn, without counting ended ones. 0, -ENOMEM or fn's error. */
+typedef int (*dp_serve_total_fn)(void *ctx, const struct dp_serve_worker *, struct dp_serve_delta *);
+int dp_serve_workers_totals(struct dp_serve_workers *, unsigned kind, dp_serve_total_fn fn, void *ctx);
+/*
+ * Before the first look, of what an earlier server had. begin_at: the first delta of the process with that table begins
+ * after this profile since its start. add_ended: adds to what ended processes did. 0 or -ENOMEM.
+ */
+int dp_serve_workers_begin_at(struct dp_serve_workers *, const char *table, struct dp_serve_delta *);
+int dp_serve_workers_add_ended(struct dp_serve_workers *, struct dp_serve_delta *);
 /*
  * Whether a kind is off in the process with this pid, or, for pid 0, was off in all that were seen: it was off at their
  * start, and nothing was recorded since, as would be if it was switched on later.

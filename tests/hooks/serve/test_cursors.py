@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Clients of `deltaprof serve` that ask for changes: no change comes twice, and none is lost."""
+import os
+import re
+
+from harness import main, wait_until
+from serving import BYTES, EXACT, Serving, made
+
+
+def that_a_reply_that_was_lost_comes_again():
+    with Serving() as s:
+        first = s.start(50, 'wait')
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        n = int(s.headers['X-Deltaprof-Seq'])
+        second = s.start(60, 'wait')
+        again = s.profile('delta_heap?after=0')  # reply 1 did not arrive
+        assert made(again) == {str(first.pid): 50, str(second.pid): 60}, made(again)
+        assert s.headers['X-Deltaprof-Seq'] == str(n)
+        assert made(s.profile(f'delta_heap?after={n}')) == {}
+        assert made(s.profile(f'delta_heap?after={n}')) == {}  # the empty second reply did not arrive either
+        third = s.start(70, 'wait')
+        assert made(s.profile(f'delta_heap?after={n}')) == {str(third.pid): 70}
+        assert s.headers['X-Deltaprof-Seq'] == str(n + 1)
+        assert s.get('delta_heap?after=0', 409).startswith(b'after:')
+        assert s.get(f'delta_heap?after={n + 7}', 409).startswith(b'after:')
+
+
+def that_a_cursor_of_an_earlier_server_is_refused():
+    """Also where the new server has sent a reply to that name, which the client did not get."""
+    with Serving() as s:
+        first = s.start(50, 'wait')
+        s.profile('delta_heap?after=0')
+        n = s.headers['X-Deltaprof-Seq']
+        s.kill_server()
+        s.start_server()
+        assert b'earlier deltaprof serve' in s.get(f'delta_heap?after={n}', 409)
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        assert b'earlier deltaprof serve' in s.get(f'delta_heap?after={n}', 409)
+        assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
+        assert made(s.profile(f'delta_heap?after={n}&from=now')) == {}
+
+
+def that_cursors_go_on_in_the_next_server():
+    """With what was not sent, and what was sent without an answer, of processes that go on, begin, end and are killed."""
+    with Serving() as s:
+        processes = [s.start(10 * (i + 1), 'wait') for i in range(3)]
+        slow = s.start(3000, 'slow', wait=False)
+        gone = s.start(7, 'wait')
+        sums = {'plain': 0, f'alone&pid={processes[0].pid}': 0}
+
+        def poll(name, query=''):
+            profile = s.profile(f'delta_heap?cursor={name}{query}')
+            assert all(v >= 0 for x in profile.samples for v in x.values.values())
+            return sum(made(profile).values())
+        for name in sums:
+            sums[name] += poll(name)
+        unanswered = poll('careful', '&after=0')
+        n = int(s.headers['X-Deltaprof-Seq'])
+        gone.kill()
+        gone.wait()
+        wait_until(lambda: s.ended() >= 1)
+        assert s.stop() == 0 and s.errors == '', s.errors
+        assert sorted(os.listdir(s.tables))[-2:] == ['cursors', 'serve'], os.listdir(s.tables)
+        late = s.start(50, 'end')  # between two servers
+        late.wait()
+        processes[1].kill()
+        processes[1].wait()
+        s.start_server()
+        assert 'cursors' not in os.listdir(s.tables)
+        new = s.start(400, 'wait')
+        slow.wait()
+        wait_until(lambda: s.ended() == 4)
+        total = sum(made(s.profile('heap')).values())
+        assert total == 60 + 3000 + 7 + 50 + 400, total
+        assert poll('careful', '&after=0') == total >= unanswered
+        assert s.headers['X-Deltaprof-Seq'] == str(n)
+        assert poll('careful', f'&after={n}') == 0
+        for name in sums:
+            sums[name] += poll(name)
+        assert sums == {'plain': total, f'alone&pid={processes[0].pid}': 10}, sums
+        assert poll('new') == total
+        inuse = made(s.profile('delta_heap?cursor=plain'), 'inuse_space')
+        assert inuse[str(new.pid)] == 200 * BYTES and str(processes[1].pid) not in inuse, inuse
+        processes[0].kill()
+        processes[0].wait()
+        s.stop()
+        s.start_server()  # the process has ended, and this server reads its table
+        wait_until(lambda: s.ended() == 5)
+        assert poll('plain') == 0 and poll('careful', f'&after={n + 1}') == 0
+
+
+def that_a_file_of_cursors_that_is_broken_is_named():
+    """The cursors begin anew, and no process is doubled."""
+    with Serving() as s:
+        process = s.start(20, 'wait')
+        s.profile('delta_heap?cursor=a')
+        assert s.stop() == 0 and s.errors == '', s.errors
+        path = os.path.join(s.tables, 'cursors')
+        with open(path, 'rb') as f:
+            whole = f.read()
+        for broken in (b'', whole[:-1], whole[:len(whole) // 2], b'x' + whole[1:], whole + b'x'):
+            with open(path, 'wb') as f:
+                f.write(broken)
+            s.start_server()
+            assert made(s.profile('delta_heap?cursor=a')) == {str(process.pid): 20}
+            assert made(s.profile('heap')) == {str(process.pid): 20}
+            assert s.stop() == 0 and re.fullmatch(r'deltaprof serve: \S+/cursors: .*; cursors begin anew\n', s.errors), (broken[:9], s.errors)
+        old = os.stat(path).st_mtime - 90000
+        os.utime(path, (old, old))
+        s.start_server()
+        assert made(s.profile('delta_heap?cursor=a')) == {str(process.pid): 20}
+
+
+main(globals())
