@@ -42,6 +42,7 @@ static bool grows, main_returns;
 MAKER(makes_one)
 MAKER(makes_two)
 MAKER(makes_three)
+MAKER(makes_unbooked)
 
 static void *(*const makers[FUNCTIONS])(size_t) = {makes_one, makes_two, makes_three};
 
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
     book = books;
     if (!strcmp(argv[3], "exec")) {
         argv[3] = (char *)"plain";
-        free(makes_one(100));
+        free(makes_unbooked(100));
         execv("/proc/self/exe", argv);
         return 1;
     }
