@@ -44,22 +44,24 @@ static int claim(int dir, const char *name, int *fd)
     return fstat(*fd, &st) || !st.st_nlink;
 }
 
-static int deliver_claimed(const char *directory, const struct dp_recover_table *t, char *why)
+static int deliver_claimed(const char *directory, const struct dp_recover_table *t, struct dp_recover *reader,
+                           char *why)
 {
     if (t->state == DP_RECOVER_DONE)
         return 0;
-    struct dp_recover *r = dp_recover_open(directory, t, why);
+    struct dp_recover *r = reader ? reader : dp_recover_open(directory, t, why);
     if (!r)
         return -EBADMSG;
     int n = dp_recover_files_write(r, t, t->was_killed ? DELTAPROF_OUTSIDE_KILLED : DELTAPROF_OUTSIDE_ENDED);
     if (n < 0)
         dp_text_format(why, DP_RECOVER_WHY, "%s/%s: cannot write the last profiles of %s %d to %s: %s", directory,
                        t->name, t->program, (int)t->pid, *t->out ? t->out : "out=none", strerror(-n));
-    dp_recover_close(r);
+    if (r != reader)
+        dp_recover_close(r);
     return n;
 }
 
-int dp_recover_deliver(const char *directory, const struct dp_recover_table *t, char *why)
+int dp_recover_deliver(const char *directory, const struct dp_recover_table *t, struct dp_recover *reader, char *why)
 {
     const char *what;
     int fd = -1, n = 0, dir = dp_tables_place_open(directory, false, &what);
@@ -67,7 +69,7 @@ int dp_recover_deliver(const char *directory, const struct dp_recover_table *t, 
         return dir;
     int claimed = claim(dir, t->name, &fd);
     if (!claimed) {
-        n = deliver_claimed(directory, t, why);
+        n = deliver_claimed(directory, t, reader, why);
         if (n >= 0)
             unlinkat(dir, t->name, 0);
     }
@@ -151,7 +153,7 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
             n_unknown++;
             continue;
         }
-        int n = dp_recover_deliver(list.directory, t, why);
+        int n = dp_recover_deliver(list.directory, t, NULL, why);
         stays[i] = n < 0;
         n_processes += n > 0;
         if (n >= 0 && strchr(t->name, '/')) /* its server was killed, too */

@@ -119,10 +119,11 @@ int dp_recover_append(void *bytes, const void *from, size_t n_bytes);
 
 /*
  * Writes the last profiles of an ended process to its directory, with the comments #ended and #killed, then deletes the
- * table. Another process that is doing this already is left alone. Returns the number of files; or a negative errno:
- * the table stays.
+ * table. Another process that is doing this already is left alone. reader: one that was opened after the process had
+ * ended; NULL: a new one. Returns the number of files; or a negative errno: the table stays.
  */
-int dp_recover_deliver(const char *directory, const struct dp_recover_table *table, char *why);
+int dp_recover_deliver(const char *directory, const struct dp_recover_table *table, struct dp_recover *reader,
+                       char *why);
 
 /* Deletes the table of an ended process that nobody needs. 0 or a negative errno. */
 int dp_recover_delete(const char *directory, const struct dp_recover_table *table);

@@ -37,6 +37,7 @@
 #define LOOK_MS         500
 #define LIMIT_NS        INT64_C(600000000000)
 #define TOUCH_NS        INT64_C(60000000000)
+#define LAST_NS         INT64_C(5000000000)
 #define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
 
 static struct dp_serve_pushers pushers;
@@ -101,6 +102,20 @@ static void touch_lock(struct looker *l)
     dp_recover_touch_files(l->lock);
 }
 
+/* Of the last look. Requests are answered in between. Returns how many are left, or a negative errno. */
+static int end_left(int n_left)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    for (int64_t until_ns = dp_clock_coarse_ns() + LOOK_MS * INT64_C(1000000);
+         n_left > 0 && dp_clock_coarse_ns() < until_ns;) {
+        usleep(1000); /* else another thread that waits for the lock would not get it */
+        pthread_mutex_lock(&f->lock);
+        n_left = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+        pthread_mutex_unlock(&f->lock);
+    }
+    return n_left;
+}
+
 static void *look_for_changes(void *looker)
 {
     struct looker *l = looker;
@@ -116,6 +131,7 @@ static void *look_for_changes(void *looker)
                                        &dp_serve_family.cursors);
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
+        n_left = stops ? n_left : end_left(n_left);
         write_files(false);
         limit_files(l);
         touch_lock(l);
@@ -240,12 +256,17 @@ static bool prepare_files(const struct dp_serve_options *options, char out[PATH_
     return true;
 }
 
-/* The files of all processes until now. The next server goes on where these end. */
-static void finish_files(void)
+/*
+ * The files of all processes until now. The next server goes on where these end, and has the tables of processes that
+ * end meanwhile, or of which there are too many for LAST_NS. A family's server has no next one.
+ */
+static void finish_files(bool is_family)
 {
+    int64_t until_ns = dp_clock_coarse_ns() + LAST_NS;
     struct dp_serve_family *f = &dp_serve_family;
-    while (dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors) > 0)
-        continue;
+    int n = dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+    while (n > 0 && (is_family || dp_clock_coarse_ns() < until_ns))
+        n = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
     write_files(true);
     if (pushers.n)
         dp_serve_pushers_finish(&pushers);
@@ -326,7 +347,7 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_http_socket_remove_file();
     }
     if (socket >= 0)
-        finish_files();
+        finish_files(options->program);
     if (socket >= 0 && !options->program)
         is_saved = save_cursors();
     if (is_saved && !*out)

@@ -164,6 +164,7 @@ static void open_worker(struct dp_serve_workers *all, const struct dp_recover_ta
     w->inuse_bytes = -1;
     w->due_ns = all->interval_ns ? dp_clock_coarse_ns() + all->interval_ns : INT64_MAX;
     w->lives = table->state == DP_RECOVER_LIVES;
+    w->opened_ended = !w->lives;
     w->is_listed = true;
     w->reader = dp_recover_open(all->path, table, why);
     if (w->reader && dp_vec_room(&all->at, 1)) {
@@ -203,8 +204,9 @@ static int add_ended(void *ctx, struct dp_serve_delta *delta)
 static void finish(struct dp_serve_workers *all, struct dp_serve_worker *w)
 {
     char why[DP_RECOVER_WHY];
-    int err = *w->table.out && w->table.state == DP_RECOVER_ENDED ? dp_recover_deliver(all->path, &w->table, why)
-                                                                  : dp_recover_delete(all->path, &w->table);
+    int err = *w->table.out && w->table.state == DP_RECOVER_ENDED
+                  ? dp_recover_deliver(all->path, &w->table, w->reader, why)
+                  : dp_recover_delete(all->path, &w->table);
     if (err < 0 && *w->table.out)
         say_broken(all, w->table.name, why);
 }
@@ -226,9 +228,13 @@ static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn 
             err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);
         }
     }
-    dp_recover_close(w->reader);
+    if (!w->opened_ended) { /* it has locked what the last files change */
+        dp_recover_close(w->reader);
+        w->reader = NULL;
+    }
     if (w->is_listed)
         finish(all, w);
+    dp_recover_close(w->reader);
     all->n_ended++;
     all->at.at[i] = all->at.at[--all->at.n];
     free_worker(w);
@@ -242,8 +248,12 @@ static bool see_table(struct dp_serve_workers *all, const struct dp_recover_tabl
     bool is_others = strchr(table->name, '/'); /* of a family that another server has */
     if (is_others || table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
         return false;
-    if (!w && table->state != DP_RECOVER_LIVES && !opens_ended)
+    if (!w && table->state != DP_RECOVER_LIVES && !opens_ended) {
+        struct dp_recover_table *left = dp_vec_push(&all->left);
+        if (left)
+            *left = *table;
         return true;
+    }
     if (!w) {
         open_worker(all, table);
     } else {
@@ -266,6 +276,8 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
         return err;
     }
     memcpy(all->path, list.directory, sizeof all->path);
+    dp_vec_clear(&all->left);
+    all->n_left_done = 0;
     for (size_t i = 0; i < all->at.n; i++)
         all->at.at[i]->is_listed = all->at.at[i]->lives = false;
     for (size_t i = 0; i < list.n; i++) {
@@ -282,6 +294,28 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
             n_left++;
     }
     return err ? err : n_left;
+}
+
+static int end_unopened(struct dp_serve_workers *all, const struct dp_recover_table *table, dp_serve_delta_fn fn,
+                        void *ctx)
+{
+    size_t n = all->at.n;
+    if (!find_named(all, table->name) && !is_broken(all, table->name))
+        open_worker(all, table);
+    return all->at.n > n ? end_worker(all, n, fn, ctx) : 0;
+}
+
+int dp_serve_workers_end_left(struct dp_serve_workers *all, unsigned most, dp_serve_delta_fn fn, void *ctx)
+{
+    int err = 0, n_left = 0;
+    for (size_t i = all->at.n; !err && i-- > 0;)
+        if (!all->at.at[i]->lives && most)
+            err = end_worker(all, i, fn, ctx), most--;
+        else
+            n_left += !all->at.at[i]->lives;
+    for (; !err && most && all->n_left_done < all->left.n; most--)
+        err = end_unopened(all, &all->left.at[all->n_left_done++], fn, ctx);
+    return err ? err : n_left + (int)(all->left.n - all->n_left_done);
 }
 
 /* An error is said when it begins, and again when it changes. */
@@ -446,5 +480,6 @@ void dp_serve_workers_fini(struct dp_serve_workers *all)
         dp_serve_delta_drop(all->ended[kind]);
     dp_vec_fini(&all->at);
     dp_vec_fini(&all->before);
+    dp_vec_fini(&all->left);
     dp_vec_fini(&all->broken);
 }

@@ -31,6 +31,7 @@ struct dp_serve_worker {
     struct dp_recover_table table;
     struct dp_recover *reader;
     bool lives, is_listed;
+    bool opened_ended;                             /* it had ended when the reader was opened, which so knows when */
     int64_t due_ns;                                /* its next files, monotonic */
     int64_t inuse_bytes;                           /* as of the last heap profile; -1: none */
     struct dp_serve_delta *before[DP_KIND_TABLES]; /* what an earlier server had of it; NULL: nothing, or it is used */
@@ -50,7 +51,9 @@ struct dp_serve_workers {
     char path[PATH_MAX];   /* its path */
     DP_VEC(struct dp_serve_worker *) at;
     DP_VEC(struct dp_serve_before) before;
-    DP_VEC(uint64_t) broken; /* hashes of the names of tables that cannot be read: each is logged once */
+    DP_VEC(struct dp_recover_table) left; /* ended processes that the last look left, the oldest first */
+    size_t n_left_done;                   /* of them */
+    DP_VEC(uint64_t) broken;              /* hashes of the names of tables that cannot be read: each is logged once */
     unsigned turn;
     int64_t first_ns;    /* the begin of the first process, ns of Unix time; 0: there was none */
     int64_t interval_ns; /* between files; 0: only the last ones are written */
@@ -70,6 +73,9 @@ void dp_serve_delta_drop(struct dp_serve_delta *);
  * milliseconds each, so it does so for at most `most` of them. Returns how many are left, or a negative errno.
  */
 int dp_serve_workers_look(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
+/* Does so for at most `most` of those that the last look left, without reading the directory again. Returns the same.
+ */
+int dp_serve_workers_end_left(struct dp_serve_workers *, unsigned most, dp_serve_delta_fn fn, void *ctx);
 /*
  * Writes the next files of one process that is due, of those that write none themselves. False: none is due. What
  * cannot be written comes with the files of the next interval. At the end is_last makes all due once more.

@@ -180,6 +180,27 @@ def that_files_of_all_processes_are_written():
         assert all(re.search(rf'victim_works[. ]{p.pid}', top.stdout) for p in (ended, killed, living)), top
 
 
+def that_it_ends_while_processes_go_on_ending():
+    """The next server has those that it did not read any more."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out, '--interval', '100ms')
+        script = f'i=0; while [ $i -lt 40 ]; do {victim("works")} 3 end; i=$((i + 1)); done'
+        loops = [subprocess.Popen(['sh', '-c', script], env=environment(f'{EXACT},tables={s.tables}'), stdout=subprocess.DEVNULL) for _ in range(2)]
+        for loop in loops:
+            s.stack.callback(loop.kill)
+        wait_until(lambda: s.ended() > 5)
+        assert s.stop() == 0 and s.errors == '', s.errors
+        for loop in loops:
+            loop.wait()
+        s.start_server('-o', s.out)
+        wait_until(lambda: os.listdir(s.tables) == ['serve'])
+        by_process = collections.Counter()
+        for path in reader.files(s.out, 'heap', 'victim_works'):
+            by_process[os.path.basename(path).split('.')[1]] += sum(made(reader.load(path)).values())
+        assert len(by_process) == 80 and set(by_process.values()) == {3}, by_process
+
+
 def that_old_files_are_deleted():
     """Of one that runs, and of those that have ended, the newest; files of others stay."""
     with Serving() as s:
