@@ -37,7 +37,7 @@ class Chart {
     show({ticks, layers, lines, unit, rate, ranges, dark, empty}) {
         const before = this.drawn;
         Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark, empty});
-        this.from = ticks.length ? Math.min(ticks[0].start || ticks[0].end, ticks[0].end) : 0;
+        this.from = ticks.length ? chartBegin(ticks) : 0;
         this.to = ticks.length ? ticks[ticks.length - 1].end : 1;
         if (this.to <= this.from)
             this.from = this.to - 1000;
@@ -83,8 +83,8 @@ class Chart {
                 return;
             }
             /* A pixel gets the share of a tick that it covers of the tick's time. */
-            const from = Math.min(Math.max(this.x(tick.start), 0), Math.max(to - 1e-6, 0));
-            for (let b = Math.floor(from); b < to; b++)
+            const from = Math.min(this.x(tick.start), Math.max(to - 1e-6, 0));
+            for (let b = Math.floor(Math.max(from, 0)); b < to; b++)
                 bins[b] += values[i] * (Math.min(b + 1, to) - Math.max(b, from)) / (to - from);
         });
         if (this.rate) {
@@ -287,6 +287,12 @@ class Chart {
             to = Math.min(Math.max(to + by, from + 1), edges.length - 1);
         this.onRange(edges[from], edges[to]);
     }
+}
+
+/* Where a chart of ticks begins. Of a first tick that has everything since the start, it shows at most as much time as of all others. */
+function chartBegin(ticks) {
+    const {start, end, isTotal} = ticks[0], begin = Math.min(start || end, end);
+    return isTotal ? Math.max(begin, end - Math.max(ticks[ticks.length - 1].end - end, 15000)) : begin;
 }
 
 /* Only a new size makes the browser allocate, clear and lay out. */

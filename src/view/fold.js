@@ -7,6 +7,7 @@
  */
 
 const SUMS_KEPT = 8;
+const OPENINGS = /^(_start|start_thread|thread_start|(__)?clone3?|__libc_start.*)$/;
 
 /* What a view shows: which kind, value, range, processes, labels; and how trees are made of it. */
 class Fold {
@@ -57,7 +58,8 @@ class Fold {
 
     /*
      * By node, 1 for what a short stack leaves out: skipped, native code between frames of a runtime, and functions of a language's own library;
-     * begins, the outermost frame of a runtime whose callers only start its interpreter. hasRuntime: a runtime named frames. any: there is such a node.
+     * begins, the outermost frame of a runtime whose callers only start its interpreter; opens, what starts the program or a thread, as in `waits`, and places without a
+     * name there. hasRuntime: a runtime named frames. any, anyOpens: there is such a node.
      */
     brief() {
         const {model, cache} = this;
@@ -66,25 +68,29 @@ class Fold {
         const flags = is => Uint8Array.from(model.frames.items, f => (is(f) ? 1 : 0));
         const isNative = flags(f => f.library && f.library[0] !== '['), isRuntime = flags(isRuntimeFrame), isLibrary = flags(f => f.isLibrary);
         const isStart = flags(f => f.library && (f.foreign || f.isLibrary || isInterpreter(f)));
-        const parent = model.parent.data, frame = model.frame.data;
+        const isOpening = flags(f => OPENINGS.test(f.name) || (f.foreign && isPlace(f.name))), isState = flags(f => !f.library && f.name.slice(1, -1) in STATE_COLOURS);
+        const parent = model.parent.data, frame = model.frame.data, first = new Uint8Array(model.nNodes), opens = new Uint8Array(model.nNodes);
         const above = new Uint8Array(model.nNodes), starts = new Uint8Array(model.nNodes), skipped = new Uint8Array(model.nNodes), begins = new Uint8Array(model.nNodes);
-        let any = false;
-        starts[0] = 1;
+        let any = false, anyOpens = false;
+        starts[0] = first[0] = 1;
         for (let i = 1; i < model.nNodes; i++) {
             const up = parent[i];
             above[i] = above[up] | isRuntime[frame[i]];
             starts[i] = starts[up] & isStart[frame[i]];
             skipped[i] = (above[i] & isNative[frame[i]]) | (up > 0 ? isLibrary[frame[i]] : 0);
             begins[i] = isRuntime[frame[i]] & starts[up] & (above[up] ^ 1);
+            opens[i] = first[up] & isOpening[frame[i]];
+            first[i] = opens[i] | (up ? 0 : isState[frame[i]]);
             any = any || skipped[i] + begins[i] > 0;
+            anyOpens = anyOpens || opens[i] > 0;
         }
         cache.briefN = model.nNodes;
-        cache.brief = {skipped, begins, any, hasRuntime: above.some(is => is)};
+        cache.brief = {skipped, begins, opens, any, anyOpens, hasRuntime: above.some(is => is)};
         return cache.brief;
     }
 
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, lines, filter, extra}. mode: `sum` of the range, `level`
+     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, opens, lines, filter, extra}. mode: `sum` of the range, `level`
      * at its end, `retained`, the growth of a level within it, or `kept`, what of that was never given back later. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
@@ -243,30 +249,31 @@ class Fold {
     }
 
     /*
-     * The tree of short stacks (brief) of functions, or with query.lines of lines: {n, parent, frame, to: by node of the model, its node there}. Native
+     * The tree of short stacks (brief; opens: without what starts programs and threads) of functions, or with query.lines of lines: {n, parent, frame, to: by node of the model, its node there}. Native
      * frames below which no frame of the runtime follows stay, so each node has one place for stacks that end there, and one for stacks that go
      * on. It depends on the stacks only, so a range that moves costs no more than sums. Null: that is the model's tree.
      */
     shape(query) {
-        const {model, cache} = this, brief = query.brief && this.brief().any ? this.brief() : null, byFunction = !query.lines && this.hasLines;
+        const {model, cache} = this, of = this.brief(), opens = query.opens && of.anyOpens, brief = query.brief && (of.any || opens) ? of : null, byFunction = !query.lines && this.hasLines;
         if (!brief && !byFunction)
             return null;
-        const key = `${brief ? 'brief' : ''} ${byFunction}`;
+        const key = `${brief ? 'brief' : ''} ${opens} ${byFunction}`;
         if (cache.shapesN !== model.nNodes)
             [cache.shapesN, cache.shapes] = [model.nNodes, new Map()];
         if (!cache.shapes.has(key))
-            cache.shapes.set(key, this.makeShape(brief, byFunction ? this.functions() : null));
+            cache.shapes.set(key, this.makeShape(brief, byFunction ? this.functions() : null, opens));
         return cache.shapes.get(key);
     }
 
-    makeShape(brief, functions) {
+    makeShape(brief, functions, opens) {
         const {model} = this, n = model.nNodes, parents = model.parent.data, frames = model.frame.data;
         const parent = new Column(Int32Array), frame = new Column(Int32Array), nodes = new Map(), to = new Int32Array(n), goesOn = brief ? new Int32Array(n) : to;
+        const isSkipped = i => brief.skipped[i] || (opens && brief.opens[i]);
         parent.push(-1);
         frame.push(0);
         for (let i = 1; i < n; i++) {
             const up = parents[i], f = functions ? functions[frames[i]] : frames[i];
-            const below = !brief ? to[up] : brief.skipped[i] ? to[up] : brief.begins[i] ? 0 : goesOn[up], key = below * 4194304 + f;
+            const below = !brief ? to[up] : isSkipped(i) ? to[up] : brief.begins[i] ? 0 : goesOn[up], key = below * 4194304 + f;
             let node = nodes.get(key);
             if (node === undefined) {
                 nodes.set(key, node = parent.n);
@@ -275,7 +282,7 @@ class Fold {
             }
             to[i] = node;
             if (brief)
-                goesOn[i] = brief.skipped[i] ? goesOn[up] : node;
+                goesOn[i] = isSkipped(i) ? goesOn[up] : node;
         }
         return {n: parent.n, parent: parent.data.subarray(0, parent.n), frame: frame.data.subarray(0, parent.n), to};
     }

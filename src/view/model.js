@@ -51,7 +51,7 @@ class Kind {
         this.name = name;
         this.types = types;
         this.isLevel = types.map(t => LEVELS.has(t.type));
-        this.ticks = []; /* {start, end (ms), process, firstRow, comments, period, marks, rss} by end */
+        this.ticks = []; /* {start, end (ms), process, firstRow, comments, period, marks, rss, isTotal: since the start, isJoined: was several} by end */
         this.node = new Column(Int32Array);
         this.labels = new Column(Int32Array);
         this.tick = new Column(Int32Array);
@@ -85,29 +85,39 @@ class Kind {
     }
 
     /*
-     * Joins the older half of the ticks, two by two. The rows of a stack in both ticks become one row, so the number of rows is
-     * bounded by the number of ticks.
+     * Joins older ticks two by two, each with the next one of its process: of the older half those that say nothing of an end. The rows of a stack
+     * in both become one row.
      */
     joinOldest() {
         this.putInOrder();
-        const joined = new Kind(this.name, this.types);
-        const half = this.ticks.length >> 2 << 1;
-        for (let i = 0, n; i < this.ticks.length; i += n) {
-            n = i < half ? 2 : 1;
-            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows});
-            const rows = new Map();
-            const [begin, end] = this.rowsOfTicks(i, i + n);
-            for (let row = begin; row < end; row++) {
-                const key = this.labels.data[row] * 4294967296 + this.node.data[row];
-                const sums = rows.get(key) || this.values.map(() => 0);
-                this.values.forEach((v, k) => { sums[k] += v.data[row]; });
-                rows.set(key, sums);
+        const {ticks} = this, joined = new Kind(this.name, this.types), open = new Map(), partner = new Map(), goes = new Set();
+        for (let i = 0; i < ticks.length >> 1; i++) {
+            const {process, marks, isTotal} = ticks[i], before = marks || isTotal ? undefined : open.get(process);
+            if (before === undefined)
+                marks || isTotal ? open.delete(process) : open.set(process, i);
+            else {
+                partner.set(i, before);
+                goes.add(before);
+                open.delete(process);
             }
+        }
+        ticks.forEach((tick, i) => {
+            if (goes.has(i))
+                return;
+            const before = partner.get(i), rows = new Map();
+            joined.ticks.push({...tick, firstRow: joined.nRows, ...(before === undefined ? {} : {start: ticks[before].start, isJoined: true})});
+            for (const of of before === undefined ? [i] : [before, i])
+                for (let [row, end] = this.rowsOfTicks(of, of + 1); row < end; row++) {
+                    const key = this.labels.data[row] * 4294967296 + this.node.data[row], sums = rows.get(key) || this.values.map(() => 0);
+                    this.values.forEach((v, k) => { sums[k] += v.data[row]; });
+                    rows.set(key, sums);
+                }
             for (const [key, values] of rows)
                 if (values.some(v => v !== 0))
                     joined.addRow(key % 4294967296, Math.floor(key / 4294967296), values);
-        }
+        });
         this.takeRows(joined);
+        this.ends.n = -1;
     }
 
     takeRows({ticks, node, labels, tick, values}) {
@@ -303,7 +313,7 @@ class Model {
      * Adds a profile as one tick at its end. Levels become differences to the process's tick before; a stack that is no longer
      * in the profile has nothing in use. If the process has a later tick already, the differences of that tick shrink by as much.
      */
-    addProfile(profile, {kindName, pid = '', host = '', program = profile.program}) {
+    addProfile(profile, {kindName, pid = '', host = '', program = profile.program, isTotal = false}) {
         const kind = this.kind(kindName, profile.types);
         const end = (profile.timeNs + profile.durationNs) / 1e6;
         const process = this.processNumber(program, pid, host);
@@ -311,7 +321,7 @@ class Model {
         const now = new Map();
         const later = kind.ticks.reduce((best, t, i) => (t.process === process && t.end > end && !(kind.ticks[best]?.end <= t.end) ? i : best), -1);
         kind.addTick({start: profile.timeNs / 1e6, end, process, comments: profile.comments.filter(c => !c.startsWith('#')),
-                         period: profile.period, marks: (profile.comments.includes('#exit') ? 1 : 0) | (profile.comments.includes('#ended') ? 2 : 0),
+                         period: profile.period, isTotal, marks: (profile.comments.includes('#exit') ? 1 : 0) | (profile.comments.includes('#ended') ? 2 : 0),
                          rss: rssOfComments(profile.comments)});
         const add = (node, labels, values) => {
             kind.addRow(node, labels, values);

@@ -105,7 +105,7 @@ function drawGlance() {
     drawGlance.key = key;
     const shown = measures();
     byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
-    const first = Math.min(...shown.map(m => extent(m.kind)[0])), last = Math.max(...shown.map(m => extent(m.kind)[1]));
+    const first = Math.min(...shown.map(m => Math.min(chartBegin(m.kind.ticks), extent(m.kind)[1] - 1))), last = Math.max(...shown.map(m => extent(m.kind)[1]));
     refill(byId('glance'), ...shown.map(measure => {
         const steps = stepsOf(measure, first, last), most = Math.max(...steps);
         return element('button', {title: `${measure.name} over time; a click shows it below`, onclick: () => show(measure.view)},

@@ -19,7 +19,8 @@
  *     sides       0, or 2 and the hosts (strings) that `view --diff` compares
  *     sources     n files, each: name (string), n lines, each number and text (string)
  */
-function readPack(bytes, model) {
+/* until: in ms; ticks that end later are left out. */
+function readPack(bytes, model, until = Infinity) {
     const wire = new Wire(bytes);
     const many = read => {
         const n = wire.small();
@@ -66,14 +67,17 @@ function readPack(bytes, model) {
             const comments = many(string);
             const tick = {start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments, period, marks,
                           rss: rss ? {rss, anon, error, parts} : null};
-            kind.ticks.push(tick);
+            const isKept = tick.end <= until;
+            if (isKept)
+                kind.ticks.push(tick);
             let node = 0;
             for (let n = wire.small(); n > 0; n--) {
                 node += wire.signed();
                 const labels = labelSets[wire.small()];
                 for (let i = 0; i < values.length; i++)
                     values[i] = wire.signed();
-                kind.addRow(name === 'wall' ? model.nodeInState(nodes[node], labels) : nodes[node], labels, values);
+                if (isKept)
+                    kind.addRow(name === 'wall' ? model.nodeInState(nodes[node], labels) : nodes[node], labels, values);
             }
         });
     });

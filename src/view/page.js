@@ -138,6 +138,7 @@ function begin() {
     document.title = `${title} - deltaprof`;
     if (!model.kinds.has(state.kind))
         state.kind = firstKind();
+    byId('liveWords').textContent = live ? live.words() : '';
     render();
 }
 
@@ -151,10 +152,12 @@ function rangeOfSide(process) {
 async function main() {
     listen();
     const linked = stateFromFragment();
+    const family = /** @type {any} */ (document.querySelector('script[data-cursor]')), until = family ? Number(family.dataset.until) : Infinity;
     try {
         for (const data of document.querySelectorAll('script[type="application/octet-stream"]')) {
             const text = atob(data.textContent.trim());
-            readPack(await inflate(Uint8Array.from(text, c => c.charCodeAt(0))), model);
+            if (text)
+                readPack(await inflate(Uint8Array.from(text, c => c.charCodeAt(0))), model, until);
             data.remove();
         }
     } catch (error) {
@@ -179,7 +182,7 @@ async function main() {
     begin();
     if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {
         say('asking the process', false);
-        live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say, onWaits: drawWaits});
+        live = new Live(model, location.pathname.replace(/view$/, ''), family && {cursor: family.dataset.cursor, until}, {onTick: begin, onState: say, onWaits: drawWaits});
         live.start();
     }
     document.documentElement.dataset.ready = String(Math.round(performance.now())); /* in ms */

@@ -33,7 +33,7 @@ function briefStack(stack) {
  * leaves out frames, the path has some of the stack's names, in their order.
  */
 function isUnder(path, stack) {
-    if (!state.focus && !(state.fold && (state.invert || folds.brief().any)))
+    if (!state.focus && !(state.fold && (state.invert || (folds.brief().any || folds.brief().anyOpens))))
         return path.every((name, i) => stack[i] === name);
     let at = 0;
     for (const name of stack)

@@ -100,7 +100,7 @@ function modeNow() {
 /* range: {from, to, process}. */
 function queryNow(range = state) {
     return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: range.process,
-            fold: state.fold, brief: state.fold, lines: state.view === 'table' ? state.by === 'line' : state.lines, passes: passesNow(), filter: filterNow()};
+            fold: state.fold, brief: state.fold, opens: state.view === 'flame', lines: state.view === 'table' ? state.by === 'line' : state.lines, passes: passesNow(), filter: filterNow()};
 }
 
 /* Of a table, what its own rows cannot be searched for. */

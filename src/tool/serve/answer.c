@@ -17,10 +17,10 @@
 #include "endpoint/request.h"
 #include "pprof/gzip.h"
 #include "tool/serve/family.h"
+#include "tool/serve/history.h"
 #include "tool/serve/join.h"
 #include "tool/serve/pages.h"
 #include "tool/serve/waits.h"
-#include "view/page.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,14 +40,15 @@ struct deltaprof_http_reply {
     struct dp_http_request request;
     struct dp_http_reply_headers headers;
     struct dp_recover_bytes text;
-    char line[160]; /* of an error that names something */
+    char line[160];                  /* of an error that names something */
+    struct dp_serve_history history; /* of the page: what follows the text */
     size_t n_sent;
     int64_t window_ns;              /* monotonic end of ?seconds=; 0: none */
     struct dp_serve_cursor *window; /* what happens in it */
     char cursor[DP_CURSOR_NAME_MAX + 1];
     struct dp_serve_deltas taken; /* from that cursor */
     uint64_t seq;
-    bool is_taken;
+    bool is_taken, has_history;
 };
 
 static int64_t wall_ns(void)
@@ -281,8 +282,9 @@ static const char *begin_page(struct deltaprof_http_reply *r)
             refuse(r, 503, "the metrics could not be made");
         return DP_OPENMETRICS_TYPE;
     case DP_HTTP_PAGE_VIEW:
-        err = dp_recover_append(&r->text, dp_view_page_before, dp_view_page_before_bytes);
-        err = err ? err : dp_recover_append(&r->text, dp_view_page_after, dp_view_page_after_bytes);
+        err = r->request.head ? 0 : read_directory(f);
+        err = err || r->request.head ? err : dp_serve_history_begin(&r->history, f, dp_recover_append, &r->text);
+        r->has_history = !err && !r->request.head;
         break;
     case DP_HTTP_PAGE_WAITS:
         begin_waits(r);
@@ -315,6 +317,7 @@ static int begin(const struct deltaprof_http_request *asked, struct deltaprof_ht
     struct deltaprof_http_reply *r = *reply = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
+    r->history.fd = -1;
     dp_http_request_parse(&r->request, asked->method, asked->target);
     pthread_mutex_lock(&dp_serve_family.lock);
     const char *type = begin_page(r);
@@ -325,6 +328,8 @@ static int begin(const struct deltaprof_http_request *asked, struct deltaprof_ht
 
 static int64_t wait_ns(struct deltaprof_http_reply *r)
 {
+    if (r->has_history)
+        return dp_serve_history_wait_ns(&r->history);
     if (!r->window_ns)
         return 0;
     int64_t left_ns = r->window_ns - dp_clock_coarse_ns();
@@ -353,7 +358,13 @@ static int header(const struct deltaprof_http_reply *r, size_t i, const char **n
 
 static ssize_t read_text(struct deltaprof_http_reply *r, void *buf, size_t n_bytes)
 {
-    size_t n = r->request.head ? 0 : r->text.at.n - r->n_sent;
+    size_t n_text = r->request.head ? 0 : r->text.at.n;
+    if (r->has_history && r->n_sent >= n_text) {
+        ssize_t n_read = dp_serve_history_read(&r->history, r->n_sent - n_text, buf, n_bytes);
+        r->n_sent += n_read > 0 ? (size_t)n_read : 0;
+        return n_read;
+    }
+    size_t n = n_text - r->n_sent;
     if (n > n_bytes)
         n = n_bytes;
     if (n)
@@ -392,6 +403,7 @@ static void end(struct deltaprof_http_reply *r, int delivered)
         dp_serve_cursors_remove(&dp_serve_family.cursors, r->window);
     dp_serve_deltas_clear(&r->taken);
     pthread_mutex_unlock(&dp_serve_family.lock);
+    dp_serve_history_end(&r->history);
     dp_vec_fini(&r->text.at);
     free(r);
 }

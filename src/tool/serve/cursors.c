@@ -50,6 +50,20 @@ static void remove_unused(struct dp_serve_cursors *all, int64_t now_ns)
             dp_serve_cursors_remove(all, all->at.at[i]);
 }
 
+/* A page that was closed does not say so; one that is still open goes on with another cursor. */
+static void remove_page(struct dp_serve_cursors *all)
+{
+    struct dp_serve_cursor *oldest = NULL;
+    for (size_t i = 0; i < all->at.n; i++) {
+        struct dp_serve_cursor *c = all->at.at[i];
+        if (!strncmp(c->name, DP_SERVE_CURSOR_PAGE, sizeof DP_SERVE_CURSOR_PAGE - 1) &&
+            (!oldest || c->used_ns < oldest->used_ns))
+            oldest = c;
+    }
+    if (oldest)
+        dp_serve_cursors_remove(all, oldest);
+}
+
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const char *name, unsigned kind, pid_t pid,
                                              bool is_window, bool *is_new)
 {
@@ -58,6 +72,8 @@ struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const
     *is_new = !c;
     if (!c) {
         remove_unused(all, now_ns);
+        if (all->at.n >= DP_SERVE_CURSORS_MOST)
+            remove_page(all);
         if (all->at.n >= DP_SERVE_CURSORS_MOST || !dp_vec_room(&all->at, 1) || !(c = calloc(1, sizeof *c)))
             return NULL;
         strcpy(c->name, name);

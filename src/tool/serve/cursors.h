@@ -33,9 +33,11 @@ struct dp_serve_cursors {
     DP_VEC(struct dp_serve_cursor *) at;
 };
 
+#define DP_SERVE_CURSOR_PAGE "view-" /* names of cursors of pages in browsers begin so */
+
 /*
- * Finds a cursor, or creates one and first removes cursors that were not used for a day. NULL: no memory, or
- * DP_SERVE_CURSORS_MOST are in use.
+ * Finds a cursor, or creates one and first removes cursors that were not used for a day; where DP_SERVE_CURSORS_MOST
+ * are in use, the one of a page that was not used for longest. NULL: no memory, or all are those of other clients.
  */
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *, const char *name, unsigned kind, pid_t pid,
                                              bool is_window, bool *is_new);

@@ -10,6 +10,7 @@ struct dp_serve_family {
     pthread_mutex_t lock; /* held to use the other members */
     struct dp_serve_workers workers;
     struct dp_serve_cursors cursors;
+    const char *out; /* where this program writes files; "": nowhere */
 };
 
 extern struct dp_serve_family dp_serve_family;

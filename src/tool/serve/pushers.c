@@ -1,44 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/serve/pushers.c - starts deltaprof-push, and starts it again if it ended. A child asks for SIGTERM at the end of
- * the thread that started it, which comes also if this process is killed.
+ * tool/serve/pushers.c - starts deltaprof-push, and starts it again if it ended.
  */
 #include "tool/serve/pushers.h"
 
 #include "base/clock.h"
 #include "tool/query/print.h"
+#include "tool/serve/child.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_NS    INT64_C(1000000000)
-#define LAST_TIME   "10s"
-#define EXIT_UNABLE 127
-
-/* In the child of a process that may have threads: only system calls. */
-static void become(const char *program, char **argv, pid_t parent)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    setpgid(0, 0); /* the terminal's interrupt is for the server, which ends this program after its last files */
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (getppid() == parent)
-        execv(program, argv);
-    _exit(EXIT_UNABLE);
-}
+#define AGAIN_NS  INT64_C(1000000000)
+#define LAST_TIME "10s"
 
 static void start(struct dp_serve_pushers *p, size_t i, bool is_last)
 {
     char *argv[] = {(char *)"deltaprof push",          (char *)p->dir,   (char *)"--to",    (char *)p->urls[i],
                     is_last ? (char *)"--once" : NULL, (char *)"--wait", (char *)LAST_TIME, NULL};
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        become(p->program, argv, parent);
+    pid_t pid = dp_serve_child_start(p->program, argv, -1);
     if (pid < 0)
         dp_query_print_error("serve", "--to %s: deltaprof-push cannot be started: %s", p->urls[i], strerror(errno));
     p->at[i].pid = pid > 0 ? pid : 0;

@@ -324,6 +324,7 @@ int dp_serve_run(const struct dp_serve_options *options)
     pushers.n = options->n_to;
     memcpy(pushers.urls, options->to, sizeof pushers.urls);
     limit.out = out;
+    f->out = out;
     limit.keep = options->out ? (uint64_t)options->keep : 0;
     f->workers.interval_ns = options->out ? options->interval_ns : 0;
     bool goes_on = dp_recover_was_served(options->tables, before);

@@ -8,7 +8,9 @@
  *     saved      the file by which cursors go on in a later server
  *     family     the workers and the cursors, under one lock
  *     pages      the index and the metrics
+ *     history    the live page, which begins with the files on disk
  *     answer     the replies
+ *     child      starts programs
  *     pushers    the programs that send the files to databases
  *     serve      the socket, and the thread that looks for processes that began or ended
  */

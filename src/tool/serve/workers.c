@@ -436,6 +436,26 @@ int dp_serve_workers_totals(struct dp_serve_workers *all, unsigned kind, dp_serv
     return err;
 }
 
+static unsigned flags_since_files(const struct dp_serve_workers *all, const struct dp_serve_worker *w, const char *out)
+{
+    return (strcmp(w->table.out, out) ? DELTAPROF_OUTSIDE_SINCE_START : 0) |
+           (wants_inherited(all, w, 0) ? 0 : DELTAPROF_OUTSIDE_OWN);
+}
+
+int dp_serve_workers_since_files(struct dp_serve_workers *all, unsigned kind, const char *out, dp_serve_delta_fn fn,
+                                 void *ctx)
+{
+    int err = 0;
+    for (size_t i = 0; i < all->at.n; i++)
+        begin_delta(all->at.at[i], kind, flags_since_files(all, all->at.at[i], out));
+    for (size_t i = 0; i < all->at.n; i++) {
+        struct dp_serve_worker *w = all->at.at[i];
+        int its = pass(all, w, kind, flags_since_files(all, w, out), turn_of(all, w), fn, ctx);
+        err = err ? err : its;
+    }
+    return err;
+}
+
 int dp_serve_workers_begin_at(struct dp_serve_workers *all, const char *table, struct dp_serve_delta *delta)
 {
     struct dp_serve_before *b = dp_vec_push(&all->before);

@@ -101,6 +101,9 @@ int dp_serve_workers_totals(struct dp_serve_workers *, unsigned kind, dp_serve_t
  */
 int dp_serve_workers_begin_at(struct dp_serve_workers *, const char *table, struct dp_serve_delta *);
 int dp_serve_workers_add_ended(struct dp_serve_workers *, struct dp_serve_delta *);
+/* As collect, but since the last files of each process that writes files into `out`; of others since the start. */
+int dp_serve_workers_since_files(struct dp_serve_workers *, unsigned kind, const char *out, dp_serve_delta_fn fn,
+                                 void *ctx);
 /*
  * Whether a kind is off in the process with this pid, or, for pid 0, was off in all that were seen: it was off at their
  * start, and nothing was recorded since, as would be if it was switched on later.

@@ -403,4 +403,5 @@ def that_wrong_arguments_are_named():
         assert done.returncode == status and what in done.stderr and done.stderr.count('\n') == 1, (words, done)
 
 
-main(globals())
+if __name__ == '__main__':
+    main(globals())
