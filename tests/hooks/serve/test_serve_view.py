@@ -5,8 +5,8 @@ import re
 import sys
 import tempfile
 
-from harness import main, skip, wait_until
-from test_serving import BYTES, Serving
+from harness import main, new_directory, skip, wait_until
+from test_serving import BYTES, EXACT, Serving
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'view'))
 import browser  # noqa: E402
@@ -46,23 +46,24 @@ def that_the_page_begins_with_the_files_and_goes_on():
         wait_until(lambda: s.in_files() == 90)
         s.stop()
         s.start_server('-o', s.out, '--interval', '1h')
-        late = s.start(30, 'wait')
+        writes_itself = EXACT.replace('out=none,', '')
+        late, own, elsewhere = s.start(30, 'wait'), s.start(16, 'wait', conf=writes_itself, out=s.out), s.start(4, 'wait', conf=writes_itself, out=new_directory())
 
         def check(b):
-            assert blocks(b) in (90, 120), blocks(b)
-            b.wait(lambda: blocks(b) == 120)
+            assert blocks(b) in (90, 140), blocks(b)
+            b.wait(lambda: blocks(b) == 140)
             assert {f'victim_works {p.pid}' for p in (ended, living)} <= processes(b), processes(b)
             assert 'from files' in b.text('#liveWords'), b.text('#liveWords')
             later = s.start(40, 'wait')
-            b.wait(lambda: blocks(b) == 160)
-            assert {f'victim_works {p.pid}' for p in (late, later)} <= processes(b), processes(b)
+            b.wait(lambda: blocks(b) == 180)
+            assert {f'victim_works {p.pid}' for p in (late, own, elsewhere, later)} <= processes(b), processes(b)
             b.choose('#type', 'inuse_space')
-            b.wait(lambda: blocks(b) == (10 + 15 + 20) * BYTES)
+            b.wait(lambda: blocks(b) == (10 + 15 + 8 + 2 + 20) * BYTES)
             living.kill()
             living.wait()
-            b.wait(lambda: blocks(b) == (15 + 20) * BYTES)
+            b.wait(lambda: blocks(b) == (15 + 8 + 2 + 20) * BYTES)
             b.choose('#type', 'alloc_objects')
-            assert blocks(b) == 160, blocks(b)
+            assert blocks(b) == 180, blocks(b)
         opened(s, check, '#v=table&t=alloc_objects')
 
 
