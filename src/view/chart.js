@@ -4,7 +4,7 @@
  *
  * A chart has at most one point a pixel: ticks within a pixel are joined, so a day of ticks is drawn as fast as a minute.
  */
-const CHART_TOP = 16, CHART_PX = 140;
+const CHART_TOP = 16, CHART_PX = 140, LEAST_MS = 1000;
 
 class Chart {
     /* onRange(from, to): in ms; the user chose it. onHover(null or {ms, values: [[name, value]]}, event). */
@@ -73,6 +73,8 @@ class Chart {
         const n = Math.max(1, Math.floor(this.width));
         const bins = new Float64Array(n);
         let filled = 0;
+        /* What came within a short tick, as CPU time since the sample before, may have taken longer. */
+        const least = Math.min(LEAST_MS, (this.to - this.from) / 100);
         this.ticks.forEach((tick, i) => {
             const to = Math.min(Math.max(this.x(tick.end), 0), n);
             if (!this.rate) {
@@ -83,7 +85,7 @@ class Chart {
                 return;
             }
             /* A pixel gets the share of a tick that it covers of the tick's time. */
-            const from = Math.min(this.x(tick.start), Math.max(to - 1e-6, 0));
+            const start = this.x(tick.start), from = start < 0 ? start : Math.min(start, Math.max(this.x(tick.end - least), 0), Math.max(to - 1e-6, 0));
             for (let b = Math.floor(Math.max(from, 0)); b < to; b++)
                 bins[b] += values[i] * (Math.min(b + 1, to) - Math.max(b, from)) / (to - from);
         });

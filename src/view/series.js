@@ -124,7 +124,7 @@ function branches(kind, type) {
         const at = shown.indexOf(i);
         of[i] = at >= 0 ? at : of[parent[i]];
     }
-    const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]), shown.map(b => callees(b).map(at => model.frames.items[model.frame.data[at]])[0]));
+    const frameOf = at => model.frames.items[model.frame.data[at]], names = distinctNames(shown.map(frameOf), shown.map(b => callees(b).map(frameOf)[0]), shown.map(b => parent[b] > 0 && frameOf(parent[b])));
     const others = parts.length === rest ? restByFunction(of, rest, self, whole) : {names: [], nMore: parts.length - rest};
     names.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
     of.forEach((layer, i) => { of[i] = Math.min(layer, names.length); });
@@ -209,13 +209,16 @@ function groups(kind, type, by) {
     return {names, isScale: isAge, nMore: isAge ? 0 : size.size - shown.length, values: perTick(kind, type, {by: column, of}, names.length)};
 }
 
-/* The frames' names; where one name occurs twice, that of the function that each calls most, or else with the line. called: by frame, that one. */
-function distinctNames(frames, called) {
+/*
+ * The frames' names; where one name occurs twice, that of the function that each calls most, or else with the file, the line or the caller, what tells
+ * them apart. called, callers: by frame.
+ */
+function distinctNames(frames, called, callers) {
     const all = [...frames, ...called.filter(Boolean)].map(f => f.name), isOne = f => f && all.indexOf(f.name) === all.lastIndexOf(f.name);
+    const ways = [f => f.name, f => f.file && `${f.name} (${baseName(f.file)})`, f => f.line && `${f.name}:${f.line}`, (f, i) => callers[i] && `${f.name} in ${callers[i].name}`];
     return frames.map((f, i) => {
-        if (!frames.some(g => g !== f && g.name === f.name))
-            return f.name;
-        return isOne(called[i]) ? called[i].name : f.line ? `${f.name}:${f.line}` : f.name;
+        const tells = way => way(f, i) && frames.every((g, k) => k === i || way(g, k) !== way(f, i));
+        return !tells(ways[0]) && isOne(called[i]) ? called[i].name : (ways.find(tells) || ways[0])(f, i);
     });
 }
 

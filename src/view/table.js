@@ -75,7 +75,7 @@ class Table {
         }, ...this.columns.map(c => element('td', {class: c.class ? c.class(row) : c.isNumber ? 'number' : 'name', title: c.exact ? c.exact(row) : c.isNumber && String(Math.round(c.value(row)))},
                                             c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
-        refill(this.parent, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
+        refill(this.parent, element('table', {'aria-label': this.parent.id}, element('thead', {}, head), element('tbody', {}, ...body)),
                left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) :
                !sorted.length && this.empty ? element('p', {class: 'note'}, this.empty) : '');
     }

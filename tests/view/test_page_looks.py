@@ -39,6 +39,24 @@ class Looks(PageCase):
         seen = [self.box_at(width * at / 80, 60, '#chart')[1] for at in (2, 8, 12, 18, 30, 68, 72, 78)]
         self.assertEqual([line.split()[0] for line in seen], ['10', '10', '20', '20', '20', '20', '30', '30'])
 
+    def test_a_short_tick_does_not_tower_over_the_others(self):
+        for n in range(1, 9):
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['main'], [1, 10000, 1, 1])], HEAP, (START + 10 * (n - 1)) * SECOND, 10 * SECOND)
+        self.file('p/server.7.0009.heap.pb.gz', [(['main'], [1, 10000, 1, 1])], HEAP, (START + 80) * SECOND, 10**6)
+        self.show(f'{self.dir.name}/p', fragment='#t=alloc_space')
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        first, last = (next(float(line.split()[0]) * (1024 if 'kB/s' in line else 1) for line in self.box_at(x, 60, '#chart') if '/s' in line) for x in (width / 2, width - 1))
+        self.assertEqual(first, 1000)
+        self.assertLess(last, 15000)  # 10,000 bytes in 800 ms, and not in a pixel
+
+    def test_the_printed_page_is_as_wide_as_the_paper_and_has_no_buttons(self):
+        self.show(self.server())
+        self.addCleanup(self.cdp, 'Emulation.setEmulatedMedia', media='')
+        self.cdp('Emulation.setEmulatedMedia', media='print')
+        widths = self.browser.js('document.body.style.width = "600px"; return [...document.querySelectorAll("canvas")].map(c => c.getBoundingClientRect()).map(b => [b.left + b.width, b.height])')
+        self.assertTrue(all(right <= 601 for right, _ in widths) and widths[0][1] > 50, widths)
+        self.assertFalse(self.browser.js('return [...document.querySelectorAll("nav button, header button, #time button")].some(b => b.offsetParent)'))
+
     def test_slash_goes_to_the_search_field_from_anywhere(self):
         self.show(self.server())
         for selector in ('[data-value=table]', '#fold', '#table th', '#chart'):

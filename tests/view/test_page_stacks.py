@@ -42,6 +42,26 @@ class Stacks(PageCase):
         self.browser.choose('#by', 'function')
         self.assertEqual(self.flat_and_cum(), self.top(self.lines())[1])
 
+    def test_what_starts_programs_and_threads_has_no_row_unless_stacks_end_there(self):
+        rows = [(['parse', 'main', '__libc_start_call_main', '__libc_start_main', '_start'], [1, 400, 1, 400]), (['serve', 'start_thread', '__clone3'], [1, 300, 1, 300]),
+                (['_dl_start', '_start'], [1, 20, 1, 20]), (['start_thread', '__clone3'], [1, 10, 1, 10])]
+        path = self.file('p/server.7.0001.heap.pb.gz', rows)
+        self.show(path)
+        self.assertEqual(self.labels(), ['all', 'main', 'parse', 'serve', '_dl_start', '__clone3', 'start_thread'])
+        self.assertEqual(self.shown(), [730])
+        self.browser.click('#fold')
+        self.assertEqual(self.labels()[:3], ['all', '_start', '__libc_start_main'])
+        self.browser.click('#fold')
+        self.browser.click('[data-value=table]')
+        self.assertEqual(self.flat_and_cum(), self.top(path)[1])
+
+    def test_layers_of_one_name_say_what_tells_them_apart(self):
+        for rows, names in (([(['run!a.c#3'], [1, 400, 1, 400]), (['run!b.c#4'], [1, 300, 1, 300])], ['run (a.c)', 'run (b.c)']),
+                            ([(['run', 'main'], [1, 400, 1, 400]), (['run', 'start_thread'], [1, 300, 1, 300])], ['run in main', 'run in start_thread'])):
+            with self.subTest(names):
+                self.show(self.file(f'p{len(names[0])}/server.7.0001.heap.pb.gz', rows))
+                self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)'), names)
+
     def test_lines_are_offered_only_where_they_tell_something(self):
         self.show(self.server())
         self.assertTrue(self.browser.js('return document.getElementById("lines").hidden'))
