@@ -109,6 +109,26 @@ DELTAPROF_API void deltaprof_lock_unlock_end(const struct deltaprof_owed *owed, 
  */
 DELTAPROF_API void deltaprof_lock_destroyed(const void *lock);
 
+/*
+ * A rwlock does not tell which threads hold it for reading. So a thread notes two such locks, and a wait shows them: a
+ * thread that waits for a writer who waits for it is part of a deadlock. Others stay unknown. A few loads and stores.
+ */
+static inline __attribute__((always_inline)) void deltaprof_lock_read_locked(const void *lock)
+{
+    const void **reads = deltaprof_thread.reads;
+    *(reads[0] ? &reads[1] : &reads[0]) = lock;
+}
+
+/* To be called before each unlock of a rwlock. */
+static inline __attribute__((always_inline)) void deltaprof_lock_read_unlocks(const void *lock)
+{
+    const void **reads = deltaprof_thread.reads;
+    if (reads[0] == lock)
+        reads[0] = NULL;
+    else if (reads[1] == lock)
+        reads[1] = NULL;
+}
+
 /* ---- futexes ----------------------------------------------------------------------------------------------------- */
 
 /*

@@ -24,11 +24,12 @@ extern "C" {
 
 /* ---- countdown --------------------------------------------------------------------------------------------------- */
 
-/* A thread's state: the countdown, then fields that only the library uses. All zero is valid. */
+/* A thread's state: the countdown and the rwlocks, and fields that only the library uses. All zero is valid. */
 struct deltaprof_thread {
     int64_t countdown; /* bytes to the next sample, at least 1; 0: see guard */
     uintptr_t guard;   /* where countdown is 0: not 0 if the thread is guarded; then the stack pointer of the hook */
     uint64_t opaque[14];
+    const void *reads[2]; /* rwlocks that the thread holds for reading: locks.h */
 };
 extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 

@@ -264,6 +264,28 @@ static void timed_semaphore(void)
     pthread_join(thread, NULL);
 }
 
+// Two threads that lock in the two orders, with a limit for the second lock.
+static void *lock_within_an_hour(void *argument)
+{
+    long i = (long)argument;
+    struct timespec limit = in_an_hour();
+
+    pthread_mutex_lock(&locks[i]);
+    arrive_and_await(2);
+    if (pthread_mutex_timedlock(&locks[1 - i], &limit) == 0)
+        pthread_mutex_unlock(&locks[1 - i]);
+    pthread_mutex_unlock(&locks[i]);
+    return NULL;
+}
+
+static void timed_orders(void)
+{
+    pthread_t threads[2] = {start_thread(lock_within_an_hour, (void *)0), start_thread(lock_within_an_hour, (void *)1)};
+
+    say_ready();
+    join_all(threads, 2);
+}
+
 static void *lock_slowly(void *unused)
 {
     pthread_mutex_lock(&locks[0]);
@@ -350,6 +372,38 @@ static void *sleep_long(void *unused)
     return unused;
 }
 
+// A reader that waits for the owner of a mutex, who waits for a writer's lock that another reader has.
+static pthread_rwlock_t other_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *read_then_lock(void *unused)
+{
+    pthread_rwlock_rdlock(&other_rwlock);
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_rwlock_unlock(&rwlock);
+    arrive_and_await(3);
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+static void *lock_then_write(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    arrive_and_await(3);
+    pthread_rwlock_wrlock(&rwlock);
+    return unused;
+}
+
+static void readers_of_two_locks(void)
+{
+    start_thread(read_then_lock, NULL);
+    start_thread(lock_then_write, NULL);
+    pthread_rwlock_rdlock(&rwlock);
+    arrive_and_await(3);
+    say_ready();
+    sleep(1000);
+    pthread_rwlock_unlock(&rwlock);
+}
+
 static void join_of_sleeper(void)
 {
     say_ready();
@@ -411,7 +465,8 @@ static const struct mode modes[] = {
     MODE(c11_pool),           MODE(waits_for_child),       MODE(timed_condition),
     MODE(timed_semaphore),    MODE(retreating_orders),     MODE(slow_owner),
     MODE(slow_reader),        MODE(join_of_sleeper),       MODE(join_of_computation),
-    MODE(late_for_barrier),   MODE(reused_address),
+    MODE(late_for_barrier),   MODE(reused_address),        MODE(timed_orders),
+    MODE(readers_of_two_locks),
 };
 
 int main(int argc, char **argv)

@@ -110,9 +110,11 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
         add_stack(l, DP_KIND_BLOCK, wait->record);
         return;
     }
-    if (holder.n_readers)
+    if (holder.n_readers) {
         add(l, " held by %u reader%s,", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
-    else if (holder.tid == wait->tid)
+        if (holder.reader)
+            add(l, holder.n_readers == 1 ? " thread %d," : " one of them thread %d,", (int)holder.reader);
+    } else if (holder.tid == wait->tid)
         add(l, " held by itself,");
     else if (holder.ended)
         add(l, " held by thread %d, which has ended,", (int)holder.tid);
@@ -181,7 +183,9 @@ static void add_deadlock(struct line *l, const struct dp_waiting *const *members
     for (size_t i = 0; i < n_shown; i++) {
         l->end = part * (i + 1);
         add(l, i ? "; " : ": ");
-        add_wait(l, members[i], dp_waits_holder(members[i]));
+        struct dp_holder holder = dp_waits_holder(members[i]);
+        holder.reader = holder.n_readers ? members[(i + 1) % n]->tid : 0;
+        add_wait(l, members[i], holder);
     }
     if (n > n_shown)
         add(l, "; and %zu more", n - n_shown);
@@ -245,7 +249,7 @@ static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int6
         return 3;
     if (is_join || !dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
         return 0;
-    return dp_waits_holder(wait).ended ? 2 : waited_ns >= STUCK_NS;
+    return dp_waits_holder(wait).ended && !dp_waits_may_time_out(wait) ? 2 : waited_ns >= STUCK_NS;
 }
 
 /* The next longest wait for a lock whose holder is not known: of two that wait for each other, both are to be seen. */

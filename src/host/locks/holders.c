@@ -2,10 +2,12 @@
 /*
  * host/locks/holders.c - finds the holder of a lock, and circles of threads.
  *
- * The lock itself tells the id of the thread that holds it (base/libc.h), or how many threads hold it for reading:
- * which threads these are is not known. The lock's memory may be unmapped when it is read, so the kernel copies its
- * words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared lock may be a thread
- * of another process. Its id means another thread if that process has another namespace of process ids.
+ * The lock itself tells the id of the thread that holds it (base/libc.h), or how many threads hold it for reading. A
+ * thread that waits tells two of the rwlocks that it holds for reading itself (locks.h). So of the readers of a lock,
+ * those that wait are known, and one that waits is enough for a circle: the writer needs all of them. The lock's memory
+ * may be unmapped when it is read, so the kernel copies its words (process_vm_readv). If the kernel cannot, the holder
+ * is not known. The holder of a shared lock may be a thread of another process. Its id means another thread if that
+ * process has another namespace of process ids.
  *
  * A thread that joins another one waits in the kernel for a word of the C library's that has the other thread's id and
  * becomes 0 at its end. So that thread is the holder. The futex call's argument is the address of the word.
@@ -32,6 +34,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+enum { LOOKS_MOST = 256 };
 
 static int by_begin(const void *a, const void *b)
 {
@@ -164,29 +168,67 @@ bool dp_waits_goes_on(const struct dp_waiting *wait)
            !dp_task_is_gone(now.tid);
 }
 
+bool dp_waits_may_time_out(const struct dp_waiting *wait)
+{
+    struct dp_task_call call;
+    dp_task_call_read(0, wait->tid, &call);
+    return call.number == SYS_futex && call.arguments[3] != 0;
+}
+
+/* Whether the thread of another wait holds what this one waits for. */
+static bool is_held_by(const struct dp_waiting *wait, struct dp_holder holder, const struct dp_waiting *other)
+{
+    bool reads = false;
+    for (unsigned i = 0; i < DP_WAITING_READS; i++)
+        reads |= other->reads[i] == wait->lock;
+    return holder.tid ? holder.tid == other->tid : reads && holder.n_readers && wait->kind == DELTAPROF_LOCK_WRITE;
+}
+
+/* The way from one wait to another, each for what the next one holds. */
+struct way {
+    const struct dp_waits *waits;
+    const struct dp_waiting *to, *at[DP_WAITS_CIRCLE_MAX];
+    size_t n, n_left; /* waits that may still be looked at */
+};
+
+static bool is_on_way(const struct way *way, const struct dp_waiting *wait)
+{
+    for (size_t i = 0; i < way->n; i++)
+        if (way->at[i] == wait)
+            return true;
+    return false;
+}
+
+static bool find_way(struct way *way, const struct dp_waiting *wait)
+{
+    struct dp_holder holder = dp_waits_holder(wait);
+    if (!way->n_left || way->n == DP_WAITS_CIRCLE_MAX || (!holder.tid && !holder.n_readers) ||
+        !dp_waits_is_blocked(wait) || dp_waits_may_time_out(wait))
+        return false;
+    way->n_left--;
+    way->at[way->n++] = wait;
+    if (is_held_by(wait, holder, way->to))
+        return true;
+    for (size_t i = 0; i < way->waits->all.n; i++) {
+        const struct dp_waiting *next = &way->waits->all.at[i];
+        if (is_held_by(wait, holder, next) && !is_on_way(way, next) && find_way(way, next))
+            return true;
+    }
+    way->n--;
+    return false;
+}
+
 size_t dp_waits_circle(const struct dp_waits *w, const struct dp_waiting *first, const struct dp_waiting **members,
                        size_t n)
 {
-    const struct dp_waiting *all[DP_WAITS_CIRCLE_MAX], *wait = first;
-    size_t n_all = 0;
-    for (; wait && n_all < DP_WAITS_CIRCLE_MAX; n_all++) {
-        all[n_all] = wait;
-        struct dp_holder holder = dp_waits_holder(wait);
-        if (!holder.tid || !dp_waits_is_blocked(wait))
-            return 0;
-        if (holder.tid == first->tid) {
-            n_all++;
-            break;
-        }
-        wait = dp_waits_of(w, holder.tid);
-    }
-    if (!wait || dp_waits_holder(all[n_all - 1]).tid != first->tid)
+    struct way way = {.waits = w, .to = first, .n_left = LOOKS_MOST};
+    if (!find_way(&way, first) || !is_held_by(way.at[way.n - 1], dp_waits_holder(way.at[way.n - 1]), first))
         return 0;
-    for (size_t i = 0; i < n_all; i++)
-        if (!dp_waits_goes_on(all[i]))
+    for (size_t i = 0; i < way.n; i++)
+        if (!dp_waits_goes_on(way.at[i]))
             return 0;
-    memcpy(members, all, (n < n_all ? n : n_all) * sizeof(const struct dp_waiting *));
-    return n_all;
+    memcpy(members, way.at, (n < way.n ? n : way.n) * sizeof(const struct dp_waiting *));
+    return way.n;
 }
 
 /* Whether the wait ends only after the thread's lock is free, or after unknown readers unlock another lock. */

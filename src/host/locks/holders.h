@@ -33,6 +33,7 @@ struct dp_holder {
     bool ended;         /* that thread does not exist any more */
     bool is_elsewhere;  /* it is a thread of another process */
     uint32_t n_readers; /* how many threads hold the rwlock for reading; 0: none, or another kind of lock */
+    int32_t reader;     /* the one of them that is in the circle; 0: not known. dp_waits_holder does not fill it */
 };
 struct dp_holder dp_waits_holder(const struct dp_waiting *);
 
@@ -42,13 +43,16 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *);
  */
 bool dp_waits_is_blocked(const struct dp_waiting *);
 
+/* Whether it is a call with a time limit: the thread will wake, whoever holds the lock. False also if not known. */
+bool dp_waits_may_time_out(const struct dp_waiting *);
+
 /* Whether this wait has not ended. */
 bool dp_waits_goes_on(const struct dp_waiting *);
 
 /*
- * Finds a deadlock: a circle of waits from `first` on. Each thread waits for a lock that the next thread holds, or for
- * the end of the next thread; the last thread waits for the first one. Returns the number of threads, and stores the
- * waits of at most n; 0: there is no circle.
+ * Finds a deadlock: a circle of waits without a time limit from `first` on. Each thread waits for a lock that the next
+ * thread holds, or for the end of the next thread; the last thread waits for the first one. Returns the number of
+ * threads, and stores the waits of at most n; 0: there is no circle.
  */
 enum { DP_WAITS_CIRCLE_MAX = 64 };
 size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, const struct dp_waiting **members,

@@ -55,6 +55,7 @@ struct slot {
     _Atomic uint32_t contended;
     _Atomic dp_waiters_entry listed; /* of the wait that has the slot `contended` */
     _Atomic int64_t taken_ns;        /* for the listener as counted_ns is for the block profile */
+    _Atomic uintptr_t reads[DP_WAITING_READS];
 };
 
 static struct slot *slots;
@@ -186,6 +187,8 @@ dp_waiting_slot dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_
     dp_store_relaxed(&slot->record, record);
     dp_store_relaxed(&slot->kind, kind);
     dp_store_relaxed(&slot->contended, 0);
+    for (unsigned i = 0; i < DP_WAITING_READS; i++)
+        dp_store_relaxed(&slot->reads[i], self->reads[i]);
     dp_store_relaxed(&slot->counted_ns, begin_ns);
     dp_store_relaxed(&slot->taken_ns, begin_ns);
     dp_store_release(&slot->begin_ns, begin_ns); /* [WAIT] */
@@ -296,6 +299,8 @@ bool dp_waiting_peek(unsigned i, struct dp_waiting *wait)
     wait->kind = (uint8_t)kind;
     wait->is_shared = kind & DELTAPROF_LOCK_SHARED;
     wait->tid = dp_load_relaxed(&slot->tid);
+    for (unsigned r = 0; r < DP_WAITING_READS; r++)
+        wait->reads[r] = dp_load_relaxed(&slot->reads[r]);
     dp_fence_acquire();
     return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns;
 }

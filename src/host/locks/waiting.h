@@ -68,6 +68,8 @@ void dp_waiting_fork_child(void);
 void dp_waiting_adopt(uint32_t n, uint32_t n_records, void (*copy)(uint32_t i));
 bool dp_waiting_is_named(dp_record_id record);
 
+enum { DP_WAITING_READS = 2 };
+
 /* A copy of a wait under way. */
 struct dp_waiting {
     uintptr_t lock; /* 0: not known */
@@ -77,6 +79,8 @@ struct dp_waiting {
     uint32_t slot;
     uint8_t kind;   /* enum deltaprof_lock_kind, without SHARED */
     bool is_shared; /* with SHARED */
+    uintptr_t
+        reads[DP_WAITING_READS]; /* rwlocks that the thread holds for reading, as far as they are known; 0: none */
 };
 
 /* The most slots that there can be. */

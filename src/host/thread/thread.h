@@ -44,9 +44,11 @@ struct __attribute__((may_alias)) dp_thread {
     uint16_t spacing;     /* 16 times the number of allocations between two samples; 0: not known (sample_page.c) */
     uint32_t page_given;  /* the low half of the address of the block that was given */
     uint64_t trace[3];    /* the bytes of a trace id and of a span id, for events */
+    uintptr_t reads[2];   /* rwlocks that it holds for reading; 0: none */
 };
-_Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
+_Static_assert(sizeof(struct dp_thread) <= 144, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
+_Static_assert(offsetof(struct dp_thread, reads) == offsetof(struct deltaprof_thread, reads), "both have the locks");
 
 /* A request of this size or more cannot succeed, and operator new throws: its hook does not guard the countdown. */
 #define DP_BYTES_MAX ((size_t)1 << 48)

@@ -205,7 +205,9 @@ def that_a_holder_in_another_process_is_named_as_such():
 
 
 def that_readers_who_may_make_a_deadlock_are_named():
-    for how, here, there in ('reader_waits', 'writes_behind_a_reader', 'reads_and_locks'), ('two_rwlocks', 'reads_and_writes', 'reads_and_writes'):
+    """Those who locked by a try function, which has no hook."""
+    for how, here, there in ('reader_waits_tried', 'writes_behind_a_reader', 'reads_and_locks'), \
+            ('two_rwlocks_tried', 'reads_and_writes', 'reads_and_writes'):
         two, _, text = lines(how, 2, see=page)
         tids = {tid: stack[0] for line in two for tid, (lock, _, stack) in list(parts(line).items())[:1]}
         assert sorted(tids.values()) == sorted((here, there)), two
@@ -216,6 +218,16 @@ def that_readers_who_may_make_a_deadlock_are_named():
         unless_busy('; a deadlock if' in line, line)
         assert re.search(rf'; a deadlock if one of the readers is thread {other}, which waits in {there}', line), line
         assert f', held by 1 reader, a deadlock if one of them is thread {other} (' in text, text
+
+
+def that_readers_who_wait_are_part_of_a_circle():
+    (line,), _, _ = lines('reader_waits', 1)
+    assert line.startswith('deadlock of 2 threads: '), line
+    reads, writes = (next(item for item in parts(line).items() if item[1][2][0] == name) for name in ('reads_and_locks', 'writes_behind_a_reader'))
+    assert (reads[1][1], writes[1][1]) == ('thread ' + writes[0], '1 reader, thread ' + reads[0]), line
+    (line,), _, _ = lines('two_rwlocks', 1)
+    assert line.startswith('deadlock of 2 threads: ') and {holder for _, holder, _ in parts(line).values()} == {
+        '1 reader, thread ' + tid for tid in parts(line)}, line
 
 
 def that_the_page_names_a_circle_once():

@@ -12,7 +12,8 @@
  *     victim_alarm foreign_robust  the same, of a robust mutex
  *     victim_alarm reader_waits    a thread waits to write; the reader waits for a mutex of this thread
  *     victim_alarm two_rwlocks     two threads read a lock each, and wait to write the other one's
- *     victim_alarm left        the same, and main ends by pthread_exit
+ *     victim_alarm reader_waits_tried, two_rwlocks_tried   the same two, after pthread_rwlock_tryrdlock
+ *     victim_alarm left        as circle, and main ends by pthread_exit
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm joins       a thread waits for a mutex of a thread that waits for its end
  *     victim_alarm joins_only  three threads wait for each other's end
@@ -228,9 +229,11 @@ __attribute__((noinline)) void *wants_to_lock(void *lock)
     return lock;
 }
 
+static int (*lock_to_read)(pthread_rwlock_t *) = pthread_rwlock_rdlock;
+
 __attribute__((noinline)) void *reads_and_locks(void *unused)
 {
-    pthread_rwlock_rdlock(&rwlock);
+    lock_to_read(&rwlock);
     pthread_barrier_wait(&ready);
     pthread_mutex_lock(&locks[0]);
     return unused;
@@ -248,7 +251,7 @@ __attribute__((noinline)) void *writes_behind_a_reader(void *unused)
 __attribute__((noinline)) void *reads_and_writes(void *arg)
 {
     static pthread_rwlock_t two[2] = {PTHREAD_RWLOCK_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER};
-    pthread_rwlock_rdlock(&two[(long)arg]);
+    lock_to_read(&two[(long)arg]);
     pthread_barrier_wait(&ready);
     pthread_rwlock_wrlock(&two[!arg]);
     return NULL;
@@ -377,9 +380,11 @@ int main(int argc, char **argv)
         start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
     } else if (!strncmp(how, "foreign", 7))
         wait_for_child(!strcmp(how, "foreign") ? PTHREAD_MUTEX_STALLED : PTHREAD_MUTEX_ROBUST);
-    else if (!strcmp(how, "reader_waits"))
+    else if (!strcmp(how, "reader_waits_tried") || !strcmp(how, "two_rwlocks_tried"))
+        lock_to_read = pthread_rwlock_tryrdlock;
+    if (!strncmp(how, "reader_waits", 12))
         start_all(2, (void *(*[])(void *)){reads_and_locks, writes_behind_a_reader});
-    else if (!strcmp(how, "two_rwlocks")) {
+    else if (!strncmp(how, "two_rwlocks", 11)) {
         start_all(2, (void *(*[])(void *)){reads_and_writes, reads_and_writes});
     } else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
