@@ -13,7 +13,7 @@ _Static_assert(sizeof(struct dp_beacon) == DP_BEACON_BYTES, "the struct fills it
 
 static struct dp_beacon *beacon;
 
-int dp_beacon_show(const char *out)
+int dp_beacon_show(const char *out, const char *listen, const char *token, int signal)
 {
     bool is_new = !beacon;
     if (is_new)
@@ -23,5 +23,8 @@ int dp_beacon_show(const char *out)
     memcpy(beacon->magic, DP_BEACON_MAGIC, sizeof DP_BEACON_MAGIC);
     beacon->mappings = (uintptr_t)dp_mem_mappings();
     strncpy(beacon->out, out, sizeof beacon->out - 1);
+    strncpy(beacon->listen, listen, sizeof beacon->listen - 1);
+    strncpy(beacon->token, token, sizeof beacon->token - 1);
+    beacon->signal = signal;
     return mprotect(beacon, sizeof *beacon, PROT_READ) ? -ENOMEM : 0;
 }

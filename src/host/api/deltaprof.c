@@ -36,6 +36,7 @@
 #include "host/report/profile.h"
 #include "host/report/recorded.h"
 #include "host/report/settings.h"
+#include "host/resident/jemalloc.h"
 #include "host/resident/resident.h"
 #include "host/agent/agent.h"
 #include "host/agent/alone.h"

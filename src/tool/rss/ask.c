@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+_Static_assert(sizeof((struct dp_config *)0)->listen == DP_RSS_OUT && DP_RSS_OUT == DP_CONFIG_TEXT, "all texts fit");
+
 enum { WAIT_MS = 2000, ANSWER_S = 20, STEP_MS = 20, LISTENS = 0x0A, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- by the signal ---------------------------------------------------------------------------------------------- */
@@ -227,8 +229,14 @@ static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config
 char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory, const char *query)
 {
     static struct dp_config conf;
-    if (!dp_rss_process_conf(p->pid, &conf))
+    if (*p->listen || p->signal) { /* a program may overwrite its environment with its title, as redis does */
+        dp_config_init(&conf);
+        memcpy(conf.listen, p->listen, sizeof conf.listen);
+        memcpy(conf.token, p->token, sizeof conf.token);
+        conf.signal = p->signal;
+    } else if (!dp_rss_process_conf(p->pid, &conf)) {
         return NULL;
+    }
     char *fresh = ask_endpoint(p, &conf, query);
     return fresh ? fresh : ask_by_signal(p, conf.signal, known, directory);
 }

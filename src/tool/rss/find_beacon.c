@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/rss/find_beacon.c - finds the page in which a profiled process tells where it writes its profiles and which
- * mappings are the profiler's (base/beacon.h), and counts what of these is resident.
+ * tool/rss/find_beacon.c - finds the page in which a profiled process tells where it writes its profiles, how to ask
+ * for one, and which mappings are the profiler's (base/beacon.h), and counts what of these is resident.
  */
 #include "base/beacon.h"
 #include "base/mem.h"
 #include "tool/rss/rss.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,6 +35,12 @@ static void take_mapping(struct dp_rss_process *p, const struct dp_beacon_mappin
     }
 }
 
+/* The process may have written anything there. */
+static void copy_text(char to[DP_RSS_OUT], const char from[DP_BEACON_TEXT])
+{
+    snprintf(to, DP_RSS_OUT, "%.*s", DP_RSS_OUT - 1, from);
+}
+
 void dp_rss_beacon_read(struct dp_rss_process *p)
 {
     static struct dp_beacon beacon;
@@ -47,8 +54,10 @@ void dp_rss_beacon_read(struct dp_rss_process *p)
                    pread(fd, &beacon, sizeof beacon, (off_t)p->vmas.at[i].start) == sizeof beacon &&
                    !memcmp(beacon.magic, DP_BEACON_MAGIC, sizeof DP_BEACON_MAGIC);
     if (is_found) {
-        beacon.out[sizeof beacon.out - 1] = '\0';
-        snprintf(p->out, sizeof p->out, "%.*s", DP_RSS_OUT - 1, beacon.out);
+        copy_text(p->out, beacon.out);
+        copy_text(p->listen, beacon.listen);
+        copy_text(p->token, beacon.token);
+        p->signal = beacon.signal > 0 && beacon.signal < NSIG ? beacon.signal : 0;
         ssize_t got = pread(fd, mappings, sizeof mappings, (off_t)beacon.mappings);
         for (ssize_t i = 0; i < got / (ssize_t)sizeof *mappings; i++)
             if (mappings[i].start && mappings[i].n_bytes < UINT64_MAX - mappings[i].start)

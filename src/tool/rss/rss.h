@@ -52,8 +52,10 @@ struct dp_rss_process {
     size_t stack_bytes; /* of a thread, by default */
     bool is_cut;        /* the last two mappings are one of the kernel's */
     int64_t anonymous_bytes, resident_bytes, swap_bytes, shared_bytes;
-    int64_t self_bytes;   /* the profiler's, which no mapping counts then; 0: not known */
-    char out[DP_RSS_OUT]; /* where it writes profiles, as it tells; "": not known */
+    int64_t self_bytes;                         /* the profiler's, which no mapping counts then; 0: not known */
+    char out[DP_RSS_OUT];                       /* where it writes profiles, as it tells; "": not known */
+    char listen[DP_RSS_OUT], token[DP_RSS_OUT]; /* as it tells; "": none, or not known */
+    int signal;                                 /* 0: none, or not known */
 };
 
 /* Opens a file of /proc/PID for reading; NULL: it cannot be read. */
@@ -62,7 +64,7 @@ FILE *dp_rss_process_open(pid_t pid, const char *file);
 int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
 /* The anonymous bytes of a range: its present pages that are not a file's; -1: not known. */
 int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end);
-/* Fills `out` and self_bytes, if the process tells. */
+/* Fills out, listen, token, signal and self_bytes, if the process tells. */
 void dp_rss_beacon_read(struct dp_rss_process *);
 /* Fills rss by kinds of mapping. False: out of memory. */
 bool dp_rss_process_parts(const struct dp_rss_process *, struct dp_rss *);

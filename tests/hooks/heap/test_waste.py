@@ -186,6 +186,11 @@ def that_the_functions_that_pin_pages_are_named():
         assert 0.5 * exact < rows_of(v.ask())['make_pins']['pinned_bytes'] < 1.5 * exact
 
 
+def that_a_process_whose_environment_is_overwritten_is_asked():
+    with Victim('titled', 'heap_rate=64k') as v:
+        assert v.ask()['malloc']['pinned_bytes'] > 500000
+
+
 def that_profiles_of_ticks_have_the_types_on_request_only():
     def types(conf):
         r = run([victim('waste'), 'comb'], f'heap_rate=64k,interval=1h,{conf}')

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_waste KIND - makes memory of which it knows what is resident, zeros and pinned, and prints it as `NAME VALUE`;
- * then waits until standard input ends. With `trim` it prints RssAnon before and after malloc_trim(0) instead, and
- * ends.
+ * then waits until standard input ends, and prints by how much malloc_trim(0), or jemalloc's decay at once, lowers
+ * RssAnon.
  *
  *     blocks     blocks of which parts were written: see make_blocks
  *     sparse     200,000 blocks of 200 bytes, nine of ten freed at random
  *     comb       64,000 blocks of 3,000 bytes, of which every 64th stays
+ *     titled     the same, after its environment was overwritten, as by a title
  *     top        blocks freed at the end of the heap
  *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
@@ -162,6 +163,18 @@ static void *work_much(void *barrier)
     pthread_barrier_wait(barrier);
     pthread_barrier_wait(barrier);
     return NULL;
+}
+
+/* jemalloc's, if the program runs with it. */
+extern int mallctl(const char *name, void *old, size_t *n_old, void *new, size_t n_new) __attribute__((weak));
+
+/* Returns to the kernel what the allocator can return. */
+static void give_back(void)
+{
+    if (mallctl)
+        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
+    else
+        malloc_trim(0);
 }
 
 static long long anonymous_bytes(void)
