@@ -226,6 +226,13 @@ DELTAPROF_API int deltaprof_python_wanted(void);
  */
 DELTAPROF_API void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags));
 
+/*
+ * The C heap's allocator is jemalloc, with this mallctl, which stays loaded. Heap profiles with types=waste ask it what
+ * it holds, in a thread that holds no lock of the library, and never in a crash handler. Context: init.
+ */
+typedef int (*deltaprof_mallctl_fn)(const char *name, void *old, size_t *n_old, void *value, size_t n_value);
+DELTAPROF_API void deltaprof_jemalloc(deltaprof_mallctl_fn mallctl);
+
 /* Whether the hooks of allocators inside the executable are wanted: by the keys `inside` and `heap_rate`. Context: as
  * above. */
 DELTAPROF_API bool deltaprof_inside_wanted(void);

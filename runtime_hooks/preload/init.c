@@ -131,6 +131,9 @@ static void tell_sizes(unsigned allocator)
         if (size_of)
             deltaprof_size_classes((size_t(*)(size_t, int))size_of);
     }
+    void *mallctl = dp_allocator.end ? dp_lookup_within("mallctl", dp_allocator.start, dp_allocator.end) : NULL;
+    if (mallctl)
+        deltaprof_jemalloc((deltaprof_mallctl_fn)mallctl);
 }
 
 /*

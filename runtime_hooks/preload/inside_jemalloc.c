@@ -123,6 +123,7 @@ int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
         return -err;
     if (probe(found, known)) {
         dp_inside_sizes(found->nallocx);
+        deltaprof_jemalloc(mallctl);
         return 0;
     }
     mallctl("experimental.hooks.remove", NULL, NULL, &handle, sizeof handle);

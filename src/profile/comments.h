@@ -53,6 +53,11 @@
 #define DP_FREE_UNKNOWN "unknown"
 #define DP_FREE_TOP     "ends of arenas"
 #define DP_FREE_CACHED  "caches of threads"
+/* These only if it is jemalloc: pinned is then what is free in slabs. 1 or 0, but for the bytes. */
+#define DP_FREE_JEMALLOC   "jemalloc"
+#define DP_FREE_DECAY      "jemalloc's decay"
+#define DP_FREE_BACKGROUND "jemalloc's background threads"
+#define DP_FREE_NEVER      "jemalloc without decay"
 
 /* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
 #define DP_RSS_IN_USE        "malloc, in use"

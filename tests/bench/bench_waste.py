@@ -3,7 +3,8 @@
 allocation recorded. Programs that are not installed are left out. DP_BENCH_SERVERS chooses some of them.
 
 malloc's memory, found without deltaprof: Rss and Swap in smaps of [heap] and of glibc's arenas (anonymous mappings that begin at a
-multiple of 64 MB), and the resident pages of blocks with mappings of their own, which are known by their header."""
+multiple of 64 MB), and the resident pages of blocks with mappings of their own, which are known by their header. jemalloc's: Rss and
+Swap of anonymous mappings without a name, less what `deltaprof rss` counts for stacks of threads and for itself."""
 import contextlib
 import glob
 import json
@@ -70,6 +71,14 @@ def is_arena(pid, start):
     return 32 <= arena % ARENA < 128 and before % ARENA == 0 and size % PAGE == 0 and PAGE <= size <= writable <= ARENA
 
 
+def memory_of_jemalloc(pid):
+    done = subprocess.run([DELTAPROF, 'rss', '--json', str(pid)], stdout=subprocess.PIPE, text=True, check=True)
+    parts = {part['name']: part['bytes'] for part in json.loads(done.stdout)['parts']}
+    main_stack = sum(n_bytes for _, _, _, name, n_bytes in smaps(pid) if name == '[stack]')
+    unnamed = sum(n_bytes for _, _, permissions, name, n_bytes in smaps(pid) if not name and permissions == 'rw-p')
+    return unnamed - parts.get('the profiler', 0) - max(0, parts.get('stacks of threads', 0) - main_stack)
+
+
 def port_of(pid):
     """Programs that write their title over their environment hide what `deltaprof waste PID` needs to find the endpoint."""
     sockets = set()
@@ -95,8 +104,12 @@ def show(name, pid, out):
     malloc = answer['malloc']
     used = answer['resident_bytes'] + answer['swapped_bytes']
     free = malloc['trim_bytes'] + malloc['pinned_bytes'] + malloc['top_bytes'] + malloc['cached_bytes']
-    told, truth = used + malloc['overhead_bytes'] + free, heaps + blocks
-    if not malloc['heap_bytes']:
+    told, truth = used + malloc['overhead_bytes'] + free + malloc['decay_bytes'], heaps + blocks
+    if malloc['jemalloc']:
+        truth = memory_of_jemalloc(pid)
+        print(f"{name} jemalloc's memory: {truth / 2**20:.2f} MB; told {100 * told / truth:.1f} %: in use {used / 2**20:.2f}, rounding "
+              f"{malloc['overhead_bytes'] / 2**20:.2f}, in slabs and caches {free / 2**20:.2f}, for decay {malloc['decay_bytes'] / 2**20:.2f} MB", flush=True)
+    elif not malloc['heap_bytes'] or malloc['unknown_bytes'] * 2 > malloc['heap_bytes']:
         print(f'{name} has another malloc: {used / 2**20:.1f} MB in use are resident')
     else:
         print(f"{name} malloc's memory: {truth / 2**20:.2f} MB; told {100 * told / truth:.1f} %: in use {used / 2**20:.2f}, "

@@ -177,6 +177,7 @@ class Tree(unittest.TestCase):
         self.assertEqual(found, {
             'src/base/mem.h: #define DP_PAGE_LEAST 4096', 'src/base/mem.h: return getauxval(AT_PAGESZ);',
             'runtime_hooks/preload/map.c: return n && (uintptr_t)start % getauxval(AT_PAGESZ) == 0;',  # includes no room of src
+            'src/host/resident/jemalloc.c: #define ALL_ARENAS "stats.arenas.4096."',  # a name of jemalloc's
             'src/tool/query/files.c: size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);',
         })
 

@@ -228,7 +228,7 @@ static int start(const struct dp_config *conf, bool preloaded)
         dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program continues");
         return err;
     }
-    dp_beacon_show(conf->out); /* without it the profiles are looked for in the environment's `out` */
+    dp_beacon_show(conf->out, conf->listen, conf->token, conf->signal); /* else readers look in the environment */
     dp_report_tune(conf);
     dp_agent_tick_init(conf);
     dp_agent_init(conf, dp_load_relaxed(&dp_core.hooks));
@@ -400,6 +400,11 @@ void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags))
     int64_t kept = deltaprof_guard_enter();
     dp_resident_classes_learn(size_of);
     deltaprof_guard_exit(kept);
+}
+
+void deltaprof_jemalloc(deltaprof_mallctl_fn mallctl)
+{
+    dp_resident_jemalloc_learn(mallctl);
 }
 
 void deltaprof_announce_hooks(unsigned hooks)

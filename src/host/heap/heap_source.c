@@ -87,10 +87,11 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
 static void add_waste(struct dp_consumer *c, unsigned flags, int64_t aged_ns, struct dp_emission *e)
 {
     struct heap_more *more = more_of(&c->more);
-    int64_t most = flags & DP_WRITE_NO_WAIT ? ENDING_READ_MOST : INT64_MAX;
+    bool is_ending = flags & DP_WRITE_NO_WAIT;
+    int64_t most = is_ending ? ENDING_READ_MOST : INT64_MAX;
     more->waste_at = e->columns.n_types;
-    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, aged_ns, &more->waste,
-                                          &e->free, &e->unread_bytes) &&
+    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, aged_ns, !is_ending,
+                                          &more->waste, &e->free, &e->unread_bytes) &&
                       dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
     e->has_free = more->has_waste;
     if (more->has_waste && !e->default_type)

@@ -14,6 +14,7 @@
 #include "host/heap/age.h"
 #include "host/heap/mappings.h"
 #include "host/resident/block_pages.h"
+#include "host/resident/jemalloc.h"
 #include "host/resident/mapping_list.h"
 #include "host/table/record.h"
 
@@ -24,6 +25,7 @@
 struct look {
     struct dp_resident_block_reader reader;
     struct dp_resident_free_heaps heaps;
+    struct dp_resident_jemalloc jemalloc;
     struct {
         int64_t values[DP_HEAP_WASTE_VALUES];
     } * cells;       /* by record, origin (own, inherited) and age */
@@ -52,6 +54,13 @@ static void add_to(struct look *l, uint32_t record, bool inherited, unsigned age
     values[DP_HEAP_WASTE_PINNED] += weight * pinned;
 }
 
+/* Free bytes that a block of the C heap keeps from going back. */
+static int64_t pinned_by(const struct look *l, uintptr_t address, size_t n_bytes)
+{
+    int64_t pinned = dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
+    return pinned < 0 ? dp_resident_jemalloc_pinned_by(&l->jemalloc, n_bytes) : pinned;
+}
+
 static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_live_block *entry, uint32_t epoch)
 {
     unsigned heap = key >> 56;
@@ -59,7 +68,7 @@ static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_li
     size_t n_bytes = (size_t)dp_heap_inherited_bytes(entry) / entry->objects;
     struct dp_resident_block block = {0};
     dp_resident_block_look(&l->reader, address, n_bytes, &block);
-    int64_t pinned = heap ? 0 : dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
+    int64_t pinned = heap ? 0 : pinned_by(l, address, n_bytes);
     unsigned age = l->aged_ns ? dp_heap_age_of(l->aged_ns - entry->born_ns) : 0;
     add_to(l, entry->record, epoch && !dp_heap_inherited_is_own(entry, epoch), age, entry->objects, &block, pinned);
 }
@@ -103,12 +112,14 @@ static void look_at_mappings(struct look *l)
     dp_mem_unmap(ranges, most * sizeof *ranges);
 }
 
-static void find_free(struct look *l, size_t stack_bytes)
+static void find_free(struct look *l, size_t stack_bytes, bool may_ask)
 {
     struct dp_resident_mappings mappings = {0};
     if (dp_resident_mappings_read(&mappings, stack_bytes) == 0)
         dp_resident_free_find(&l->heaps, &l->reader, mappings.vmas.at, mappings.vmas.n);
     dp_resident_mappings_fini(&mappings);
+    if (may_ask)
+        dp_resident_jemalloc_read(&l->jemalloc, &l->heaps.sums);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -139,7 +150,8 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
 }
 
 int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes, int64_t aged_ns,
-                       struct dp_heap_waste_rows *to, struct dp_resident_free *free, int64_t *unread_bytes)
+                       bool may_ask, struct dp_heap_waste_rows *to, struct dp_resident_free *free,
+                       int64_t *unread_bytes)
 {
     struct look *l = dp_mem_map(sizeof *l);
     int saved = errno, err = l ? dp_resident_block_open(&l->reader) : -ENOMEM;
@@ -153,7 +165,7 @@ int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t m
         err = l->cells ? 0 : -ENOMEM;
     }
     if (!err) {
-        find_free(l, stack_bytes);
+        find_free(l, stack_bytes, may_ask);
         look_at_blocks(l);
         look_at_mappings(l);
         err = take_rows(l, rows, to);

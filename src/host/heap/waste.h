@@ -23,7 +23,8 @@ struct dp_heap_waste_rows {
  * in use. The resident and the swapped part of a row are together at most what it has in use. *free: free memory that
  * the allocator holds. aged_ns: the time for which dp_heap_age_split has divided the rows by age; 0: they are not. At
  * most most_read_bytes are read to find zeros; *unread_bytes: the rest. Returns 0, or a negative errno: then nothing is
- * filled. Makes system calls only; takes about 0.3 s for a gigabyte in use.
+ * filled. may_ask: also asks jemalloc, which takes its locks; else it makes system calls only. Takes about 0.3 s for a
+ * gigabyte in use.
  */
 int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes, int64_t aged_ns,
-                       struct dp_heap_waste_rows *, struct dp_resident_free *free, int64_t *unread_bytes);
+                       bool may_ask, struct dp_heap_waste_rows *, struct dp_resident_free *free, int64_t *unread_bytes);

@@ -193,6 +193,12 @@ static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
     free_comment(encode, DP_FREE_UNKNOWN, e->free.unknown_bytes);
     free_comment(encode, DP_FREE_TOP, e->free.top_bytes);
     free_comment(encode, DP_FREE_CACHED, e->free.cached_bytes);
+    if (e->free.n_jemalloc) {
+        free_comment(encode, DP_FREE_JEMALLOC, e->free.n_jemalloc);
+        free_comment(encode, DP_FREE_DECAY, e->free.decay_bytes);
+        free_comment(encode, DP_FREE_BACKGROUND, e->free.n_background);
+        free_comment(encode, DP_FREE_NEVER, e->free.n_never_decay);
+    }
     number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
 }
 

@@ -318,7 +318,9 @@ int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *heaps, u
     size_t i = 0;
     while (i < heaps->n && heaps->at[i].end <= chunk)
         i++;
-    if (i == heaps->n || heaps->at[i].start > chunk || !heaps->at[i].pages || end > heaps->at[i].end)
+    if (i == heaps->n || heaps->at[i].start > chunk)
+        return -1;
+    if (!heaps->at[i].pages || end > heaps->at[i].end)
         return 0;
     int64_t pinned = 0;
     for (uintptr_t page = dp_page_floor(chunk); page < end; page += dp_page_bytes()) {

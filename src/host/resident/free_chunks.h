@@ -24,6 +24,9 @@ struct dp_resident_free {
     int64_t n_arenas;      /* of threads; a number, not bytes */
     int64_t heap_bytes;    /* of all heaps, resident or not */
     int64_t unknown_bytes; /* of heap_bytes: behind a broken chain */
+    int64_t decay_bytes;   /* pages of jemalloc that no block is in, for decay to give back; resident or not */
+    int64_t n_jemalloc;    /* 1: pinned_bytes and cached_bytes are jemalloc's */
+    int64_t n_background, n_never_decay; /* 1: its background threads are on; 1: its decay is off */
 };
 
 /* How much of a page is free, and how many chunks in use are in it. */
@@ -51,6 +54,6 @@ void dp_resident_free_fini(struct dp_resident_free_heaps *);
 
 /*
  * The free bytes that a block of the C heap pins: of each page that it shares with free chunks, what is free in it,
- * divided by the number of chunks in use there. The sum over all blocks is pinned_bytes.
+ * divided by the number of chunks in use there. The sum over all blocks is pinned_bytes. -1: it lies in no heap.
  */
 int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *, uintptr_t start, size_t n_bytes);

@@ -37,8 +37,9 @@ static const char about[] =
     "  pinned      free bytes that malloc cannot give back, because blocks of this function lie in the same pages\n"
     "\n"
     "Functions stand in the order of zeros + pinned: what a fix can save of resident memory. Sampled blocks stand for\n"
-    "all. What malloc_trim would give back is not sampled: the chunks of glibc's heaps are followed one by one. Other\n"
-    "allocators (jemalloc, tcmalloc) show no free memory.\n"
+    "all. What malloc_trim would give back is not sampled: the chunks of glibc's heaps are followed one by one; "
+    "jemalloc\n"
+    "5 is asked what it holds. Other allocators (tcmalloc, mimalloc) do not tell.\n"
     "\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --json            one JSON object; sizes are bytes\n" DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
@@ -129,11 +130,12 @@ static const char *text_of(char text[32], int64_t bytes)
     return text;
 }
 
-/* What glibc's malloc adds to the blocks in use: their headers, and what their sizes are rounded up by. */
+/* What the allocator adds to the blocks in use: what their sizes are rounded up by, and headers of glibc's malloc. */
 static int64_t overhead_of(const struct dp_query_count *c, const struct amounts *sum)
 {
     const struct dp_query_free *f = &c->view->free;
-    return f->heap_bytes ? f->rounding_bytes + sum->column[OBJECTS] * HEADER_BYTES : 0;
+    int64_t headers = f->heap_bytes ? sum->column[OBJECTS] * HEADER_BYTES : 0;
+    return f->heap_bytes || f->n_jemalloc ? f->rounding_bytes + headers : 0;
 }
 
 static void print_json_amounts(const struct amounts *a)
@@ -162,6 +164,9 @@ static void print_json(const struct dp_query_count *c, size_t n_shown)
     dp_query_print_json_number(",", "overhead_bytes", overhead_of(c, &sum));
     dp_query_print_json_number(",", "top_bytes", f->top_bytes);
     dp_query_print_json_number(",", "cached_bytes", f->cached_bytes);
+    dp_query_print_json_number(",", "jemalloc", f->n_jemalloc);
+    dp_query_print_json_number(",", "decay_bytes", f->decay_bytes);
+    dp_query_print_json_number(",", "held_bytes", f->held_bytes);
     fputs("},\"rows\":[", stdout);
     for (size_t i = 0; i < n_shown; i++) {
         struct amounts a = amounts_of(c, &c->nodes.at[i]);
@@ -194,17 +199,13 @@ static int64_t most_of(const struct dp_query_free *f)
 }
 
 /*
- * What can be done about memory that malloc holds. What settings or other allocators would give back depends on how
- * they would have placed the blocks, so only a bound is told.
+ * What can be done about memory that glibc's malloc holds. What settings or other allocators would give back depends on
+ * how they would have placed the blocks, so only a bound is told.
  */
-static void print_free(const struct dp_query_count *c)
+static void print_glibc(const struct dp_query_count *c)
 {
     const struct dp_query_free *f = &c->view->free;
-    char trim[32], pinned[32], arenas[32], unknown[32], zeros[32], most[32];
-    if (!f->heap_bytes) {
-        puts("What the allocator holds free is not known: it is not glibc's malloc.");
-        return;
-    }
+    char trim[32], pinned[32], arenas[32], unknown[32], most[32];
     printf("malloc_trim(0) would give back %s. ", text_of(trim, f->trim_bytes));
     printf("%s are free in pages that also have blocks in use", text_of(pinned, f->pinned_bytes));
     print_pins(c);
@@ -216,6 +217,42 @@ static void print_free(const struct dp_query_count *c)
                text_of(arenas, f->arena_bytes), (long long)f->n_arenas);
     if (f->unknown_bytes * 20 > f->heap_bytes)
         printf("%s of malloc's heaps could not be followed.\n", text_of(unknown, f->unknown_bytes));
+}
+
+/* What decay gives back is a sum of jemalloc's own counts. */
+static void print_jemalloc(const struct dp_query_count *c)
+{
+    const struct dp_query_free *f = &c->view->free;
+    char decay[32], pinned[32], cached[32];
+    printf("jemalloc holds %s of pages without blocks, which decay would give back", text_of(decay, f->decay_bytes));
+    if (f->n_never_decay)
+        fputs(": it is off (dirty_decay_ms:-1)", stdout);
+    else if (f->n_background < f->n_jemalloc)
+        fputs(", but only while the program allocates or frees (background_thread:true decays without)", stdout);
+    printf(". %s are free in slabs that also have blocks in use", text_of(pinned, f->pinned_bytes));
+    print_pins(c);
+    printf(". %s are free in caches of threads.\n", text_of(cached, f->cached_bytes));
+}
+
+/* tcmalloc uses brk, too, but its blocks are no chain of chunks. */
+static bool is_glibc(const struct dp_query_free *f)
+{
+    return f->heap_bytes && f->unknown_bytes * 2 <= f->heap_bytes;
+}
+
+static void print_free(const struct dp_query_count *c)
+{
+    const struct dp_query_free *f = &c->view->free;
+    char held[32], zeros[32];
+    if (f->n_jemalloc)
+        print_jemalloc(c);
+    else if (is_glibc(f))
+        print_glibc(c);
+    else
+        puts(
+            "Cannot tell what the allocator could give back: it is not glibc's malloc, nor a jemalloc that was asked.");
+    if (!f->n_jemalloc && !is_glibc(f) && f->held_bytes)
+        printf("It holds %s beyond what is in use.\n", text_of(held, f->held_bytes));
     if (f->zeros_unknown_bytes)
         printf("%s of resident memory were not read: zeros are a lower bound.\n",
                text_of(zeros, f->zeros_unknown_bytes));

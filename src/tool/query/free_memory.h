@@ -9,8 +9,10 @@
 struct dp_query_free {
     int64_t trim_bytes, pinned_bytes, arena_bytes, n_arenas, heap_bytes, unknown_bytes;
     int64_t top_bytes, cached_bytes;
+    int64_t n_jemalloc, decay_bytes, n_background, n_never_decay; /* 0: no process has jemalloc */
+    int64_t held_bytes; /* resident, of any allocator, beyond what is in use and that */
     int64_t zeros_unknown_bytes;
-    int64_t rounding_bytes; /* by which the allocator rounds up the blocks in use; not only with types=waste */
+    int64_t rounding_bytes; /* resident, by which the allocator rounds up the blocks in use */
 };
 
 /* Adds the comments of a profile; other profiles add nothing. */

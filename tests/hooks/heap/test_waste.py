@@ -2,6 +2,7 @@
 """types=waste and `deltaprof waste`: what of the memory in use is resident, absent or zeros, what pins pages, and what
 malloc_trim gives back. The victims know the truth, or try it out."""
 import ctypes
+import ctypes.util
 import json
 import os
 import platform
@@ -20,9 +21,9 @@ TYPES = ['resident_space', 'swapped_space', 'zero_space', 'pinned_space']
 class Victim:
     """In `with`: a victim that has made its memory, whose endpoint can be asked. said: what it knows."""
 
-    def __init__(self, kind, conf):
+    def __init__(self, kind, conf, **how):
         port = free_port()
-        self.process = subprocess.Popen([victim('waste'), kind], env=environment(f'{conf},interval=1h,listen=127.0.0.1:{port}', new_directory()),
+        self.process = subprocess.Popen([victim('waste'), kind], env=environment(f'{conf},interval=1h,listen=127.0.0.1:{port}', new_directory(), **how),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.said = {}
         while 'ready' not in self.said:
@@ -184,6 +185,41 @@ def that_the_functions_that_pin_pages_are_named():
         exact = rows['make_pins']['pinned_bytes']
     with Victim('comb', 'heap_rate=16k') as v:  # some 170 of 1,000 pins are sampled
         assert 0.5 * exact < rows_of(v.ask())['make_pins']['pinned_bytes'] < 1.5 * exact
+
+
+def jemalloc():
+    return ctypes.util.find_library('jemalloc') or skip('no jemalloc is installed')
+
+
+def that_decay_of_jemalloc_gives_back_what_was_estimated():
+    """Dirty pages stay until the victim purges them: MALLOC_CONF."""
+    how = {'behind': [jemalloc()], 'extra': {'MALLOC_CONF': 'dirty_decay_ms:-1'}}
+    for kind in 'sparse', 'comb', 'mixed', 'small', 'threads':
+        with Victim(kind, 'heap_rate=64k', **how) as v:
+            malloc = v.ask()['malloc']
+            trimmed = v.end()['trimmed']
+            assert malloc['jemalloc'] == 1 and not malloc['trim_bytes'], (kind, malloc)
+            assert abs(malloc['decay_bytes'] - trimmed) <= 0.2 * trimmed + (256 << 10), (kind, malloc, trimmed)
+
+
+def that_functions_whose_blocks_keep_slabs_of_jemalloc_are_named():
+    """A slab of four blocks of 3,072 bytes has one block that stays: it pins three."""
+    how = {'behind': [jemalloc()], 'extra': {'MALLOC_CONF': 'dirty_decay_ms:-1'}}
+    with Victim('comb', 'heap_rate=1', **how) as v:
+        answer = v.ask()
+        pinned = rows_of(answer)['make_pins']['pinned_bytes']
+        assert 0.8 * 3 * 1000 * 3072 < pinned < 1.2 * 3 * 1000 * 3072 and pinned > 0.8 * answer['malloc']['pinned_bytes'], answer
+        done = subprocess.run([DELTAPROF, 'waste', str(v.process.pid)], capture_output=True, text=True)
+        assert 'it is off (dirty_decay_ms:-1)' in done.stdout and 'most by make_pins (' in done.stdout, done.stdout
+
+
+def that_of_another_allocator_only_the_sum_is_told():
+    tcmalloc = ctypes.util.find_library('tcmalloc_minimal') or skip('no tcmalloc is installed')
+    with Victim('comb', 'heap_rate=64k', behind=[tcmalloc]) as v:
+        malloc = v.ask()['malloc']
+        assert not any(malloc[name] for name in ('trim_bytes', 'decay_bytes', 'pinned_bytes', 'jemalloc')) and malloc['held_bytes'] > 10 << 20, malloc
+        done = subprocess.run([DELTAPROF, 'waste', str(v.process.pid)], capture_output=True, text=True)
+        assert 'Cannot tell what the allocator could give back' in done.stdout, done.stdout
 
 
 def that_a_process_whose_environment_is_overwritten_is_asked():

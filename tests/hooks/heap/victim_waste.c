@@ -142,6 +142,13 @@ static void make_mixed(void)
     }
 }
 
+static void make_titled(void)
+{
+    for (char **at = environ; *at; at++)
+        memset(*at, ' ', strlen(*at));
+    free_most(64000, 3000, 64, 0);
+}
+
 static void make_top(void)
 {
     free_most(20000, 1000, 20001, 0);
@@ -210,6 +217,8 @@ int main(int argc, char **argv)
         free_most(200000, 200, 10, 1);
     else if (!strcmp(kind, "comb"))
         free_most(64000, 3000, 64, 0);
+    else if (!strcmp(kind, "titled"))
+        make_titled();
     else if (!strcmp(kind, "mixed"))
         make_mixed();
     else if (!strcmp(kind, "small"))
@@ -227,7 +236,7 @@ int main(int argc, char **argv)
     wait_for_end_of_input();
     if (strcmp(kind, "blocks")) {
         long long before = anonymous_bytes();
-        malloc_trim(0);
+        give_back();
         printf("trimmed %lld\n", before - anonymous_bytes());
     }
     if (n_threads)
