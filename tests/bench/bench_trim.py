@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What `deltaprof waste` says that malloc_trim would give back, and that settings and other allocators could save at most, in five
-programs with fragmented heaps; and what each saves when it is tried. Times of decay are 0 for jemalloc."""
+programs with fragmented heaps; and what each saves when it is tried. Times of decay are 0 for jemalloc. Then the same programs with jemalloc and without decay: what
+it says that decay would give back, and what it gives back."""
 import glob
 import json
 import os
@@ -49,15 +50,23 @@ def mb(n_bytes):
     return f'{n_bytes / 2**20:.2f} MB'
 
 
-for shape in SHAPES:
+def ask_and_trim(shape, env=None):
+    """What `deltaprof waste` says of malloc, and what the program then gives back."""
     port = free_port()
-    with Program([DELTAPROF, 'run', '-o', f'out=none,heap_rate=64k,interval=1h,listen=127.0.0.1:{port}', '--', PROGRAM, shape]) as p:
+    with Program([DELTAPROF, 'run', '-o', f'out=none,heap_rate=64k,interval=1h,listen=127.0.0.1:{port}', '--', PROGRAM, shape], env) as p:
         wait_for_port(shape, port)
         done = subprocess.run([DELTAPROF, 'waste', '--json', str(p.process.pid)], stdout=subprocess.PIPE, text=True, check=True)
-        malloc = json.loads(done.stdout)['malloc']
-        trimmed = p.trim()
+        return json.loads(done.stdout)['malloc'], p.trim()
+
+
+def print_told(shape, what, told, gave):
+    print(f'{shape} {what}: told {mb(told)}, gave {mb(gave)} ({100 * (told / gave - 1) if gave else 0:+.1f} %)', flush=True)
+
+
+for shape in SHAPES:
+    malloc, trimmed = ask_and_trim(shape)
     told, most = malloc['trim_bytes'], malloc['pinned_bytes'] + malloc['top_bytes'] + malloc['cached_bytes']
-    print(f'{shape} malloc_trim: told {mb(told)}, gave {mb(trimmed)} ({100 * (told / trimmed - 1) if trimmed else 0:+.1f} %)')
+    print_told(shape, 'malloc_trim', told, trimmed)
     with Program([PROGRAM, shape]) as p:
         plain = p.resident
     for name, env in TRIALS.items():
@@ -65,3 +74,6 @@ for shape in SHAPES:
             continue
         with Program([PROGRAM, shape], env) as p:
             print(f'{shape} {name}: told at most {mb(told + most)}, saved {mb(plain - p.resident)} of {mb(plain)}', flush=True)
+    if JEMALLOC:
+        malloc, purged = ask_and_trim(shape, {'LD_PRELOAD': JEMALLOC, 'MALLOC_CONF': 'dirty_decay_ms:-1'})
+        print_told(shape, "jemalloc's decay", malloc['decay_bytes'], purged)

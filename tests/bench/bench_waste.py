@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much of malloc's memory, as the kernel counts it, `deltaprof waste` explains, for eleven programs under load, with every
+"""How much of malloc's memory, as the kernel counts it, `deltaprof waste` explains, for twelve programs under load, with every
 allocation recorded. Programs that are not installed are left out. DP_BENCH_SERVERS chooses some of them.
 
 malloc's memory, found without deltaprof: Rss and Swap in smaps of [heap] and of glibc's arenas (anonymous mappings that begin at a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // fragmented SHAPE - makes and frees memory in a way that leaves much of it with malloc, prints the resident bytes,
-// then obeys lines on standard input: `trim` calls malloc_trim(0) and prints the resident bytes again; the end of input
-// ends the program.
+// then obeys lines on standard input: `trim` gives back what the allocator can give back, by malloc_trim(0) or by
+// jemalloc's decay at once, and prints the resident bytes again; the end of input ends the program.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +15,10 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
+
+// jemalloc's, if the program runs with it.
+extern "C" int mallctl(const char *name, void *old_value, size_t *n_old, void *value, size_t n_value)
+    __attribute__((weak));
 
 static char *make_block(size_t n_bytes)
 {
@@ -140,7 +144,10 @@ int main(int argc, char **argv)
     shape->second();
     print_resident();
     while (fgets(line, sizeof(line), stdin)) {
-        if (strcmp(line, "trim\n") == 0)
+        bool trims = strcmp(line, "trim\n") == 0;
+        if (trims && mallctl != nullptr)
+            mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0);
+        else if (trims)
             malloc_trim(0);
         print_resident();
     }
