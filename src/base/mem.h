@@ -18,9 +18,15 @@
  * The size of the kernel's pages, for what the kernel sees in pages: addresses and lengths of mappings, the index of
  * /proc/PID/pagemap. x86_64 has one size; a kernel of aarch64 has 4, 16 or 64 KiB. DP_PAGE_LEAST is the smallest of any
  * kernel: two bytes between two multiples of it lie in one page of each kernel. So a walk, which asks the kernel
- * whether memory is readable, steps by that constant.
+ * whether memory is readable, steps by that constant. DP_PAGE_MOST is the largest: a variable that is as long, and
+ * aligned to it, has whole pages of each kernel.
  */
 #define DP_PAGE_LEAST 4096
+#if defined(__x86_64__)
+#define DP_PAGE_MOST DP_PAGE_LEAST
+#else
+#define DP_PAGE_MOST 65536
+#endif
 
 static inline uintptr_t dp_page_bytes(void)
 {

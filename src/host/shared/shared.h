@@ -34,12 +34,12 @@ struct dp_shared_array {
  * (MADV_WIPEONFORK), which closes the gate; the fork handler sets it again.
  */
 extern struct dp_shared_own {
-    _Alignas(DP_PAGE_LEAST) _Atomic uint32_t is_open; /* the gate. [ZERO], see record.c */
-    _Atomic uint32_t ready;                           /* the tables may be used. [READY] */
-    _Atomic uint32_t zero;                            /* a forked child's zero: DP_ZERO_*. [ZERO] */
-    _Atomic uint32_t epoch;                           /* number of forks */
-    _Atomic uint32_t plain;                           /* a free changes only its record */
-    char rest[DP_PAGE_LEAST - 5 * sizeof(uint32_t)];
+    _Alignas(DP_PAGE_MOST) _Atomic uint32_t is_open; /* the gate. [ZERO], see record.c */
+    _Atomic uint32_t ready;                          /* the tables may be used. [READY] */
+    _Atomic uint32_t zero;                           /* a forked child's zero: DP_ZERO_*. [ZERO] */
+    _Atomic uint32_t epoch;                          /* number of forks */
+    _Atomic uint32_t plain;                          /* a free changes only its record */
+    char rest[DP_PAGE_MOST - 5 * sizeof(uint32_t)];
 } dp_shared_own DP_INTERNAL;
 
 /*

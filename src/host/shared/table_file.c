@@ -141,7 +141,7 @@ int dp_shared_file_init(const struct dp_config *conf)
         file.end = end > file.end ? end : file.end;
     }
     bool is_range = describe_arrays();
-    file.wanted = is_range && conf->tables[0] && dp_page_bytes() == DP_PAGE_LEAST;
+    file.wanted = is_range && conf->tables[0];
     if (file.wanted && madvise(&dp_shared_own, sizeof dp_shared_own, MADV_WIPEONFORK))
         file.wanted = false;
     if (!file.wanted)
@@ -317,7 +317,7 @@ static int check_kernel(void)
         return -EFBIG;
     if (file.mapped) /* the kernel has it: the parent made a file */
         return 0;
-    return madvise(&dp_shared_own, sizeof dp_shared_own, MADV_POPULATE_WRITE) ? -errno : 0;
+    return madvise(&dp_shared_own, dp_page_bytes(), MADV_POPULATE_WRITE) ? -errno : 0;
 }
 
 static int make_file(int dir, uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents,

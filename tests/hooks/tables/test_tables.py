@@ -29,8 +29,6 @@ def is_tmpfs(path):
 
 if not is_tmpfs('/dev/shm'):
     skip('no tmpfs at /dev/shm')
-if mmap.PAGESIZE != 4096:
-    skip('the tables are private memory: pages of more than 4 KiB')
 
 
 def has_ended(pid, thread=None):
