@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-
 struct table {
     struct dp_cfi cfi;
     uintptr_t start, end; /* of its code */
@@ -64,6 +62,26 @@ static struct dp_bare_code libc_code(void)
     return code;
 }
 
+#if defined(__x86_64__)
+enum { CALL_BYTES = 5, STEP_BYTES = 1 };
+static bool is_call(uintptr_t at, uintptr_t *target)
+{
+    int32_t distance;
+    memcpy(&distance, (const void *)(at + 1), sizeof distance);
+    *target = at + CALL_BYTES + (uintptr_t)distance;
+    return *(const uint8_t *)at == 0xe8 && *target % 16 == 0;
+}
+#else
+enum { CALL_BYTES = 4, STEP_BYTES = 4 };
+static bool is_call(uintptr_t at, uintptr_t *target)
+{
+    uint32_t code;
+    memcpy(&code, (const void *)at, sizeof code);
+    *target = at + (uintptr_t)((int32_t)(code << 6) >> 6) * 4;
+    return code >> 26 == 0x25;
+}
+#endif
+
 /* Every call in libc: where its return address leads to, and what the unwind data say. */
 static void calls_return_to_where_the_unwind_data_say(void **state)
 {
@@ -72,21 +90,19 @@ static void calls_return_to_where_the_unwind_data_say(void **state)
     for (uint32_t i = 0; i + 1 < of_libc.cfi.n_fdes; i++) {
         uintptr_t from = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i],
                   to = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i + 2];
-        for (uintptr_t at = from; at + 5 <= to && to - from < 4096; at++) {
-            int32_t distance;
+        for (uintptr_t at = from; at + CALL_BYTES <= to && to - from < 4096; at += STEP_BYTES) {
             struct dp_cfi_row row, read = {0};
-            memcpy(&distance, (const void *)(at + 1), sizeof distance);
-            uintptr_t target = at + 5 + (uintptr_t)distance;
-            if (*(const uint8_t *)at != 0xe8 || target % 16 || target < code.start || target >= code.end ||
+            uintptr_t target, lookup_pc = at + CALL_BYTES - 1;
+            if (!is_call(at, &target) || target < code.start || target >= code.end ||
                 dp_cfi_find(&of_libc.cfi, target, &row) <= 0 || row.start != target ||
-                dp_cfi_find(&of_libc.cfi, at + 4, &row) <= 0)
+                dp_cfi_find(&of_libc.cfi, lookup_pc, &row) <= 0)
                 continue; /* no call of a function */
-            uint32_t rule = dp_rule_make(&row, at + 4);
+            uint32_t rule = dp_rule_make(&row, lookup_pc);
             if (dp_rule_kind(rule) != DP_RULE_SP && dp_rule_kind(rule) != DP_RULE_FP)
                 continue;
-            if (dp_bare_code_follow(&code, at + 5, true, &read) != DP_BARE_CODE_RETURNS)
+            if (dp_bare_code_follow(&code, at + CALL_BYTES, true, &read) != DP_BARE_CODE_RETURNS)
                 n_unknown++;
-            else if (dp_rule_make(&read, at + 4) == rule)
+            else if (dp_rule_make(&read, lookup_pc) == rule)
                 n_same++;
             else
                 n_other++;
@@ -97,6 +113,8 @@ static void calls_return_to_where_the_unwind_data_say(void **state)
     assert_true(n_other * 20 < n_same);
     assert_true(n_unknown * 2 < n_same); /* calls of functions that never return, of which libc has many */
 }
+
+#if defined(__x86_64__)
 
 /* Code of a few bytes, followed from its n-th byte. */
 static enum dp_bare_code_end follow(const char *bytes, size_t n_bytes, size_t from, struct dp_cfi_row *row)
@@ -160,11 +178,85 @@ static void code_that_never_returns_has_no_caller(void **state)
     assert_int_equal(FOLLOW(vex, 0, &row), DP_BARE_CODE_UNKNOWN);
 }
 
+#else
+
+/* Code of a few instructions, followed from one of them. */
+static enum dp_bare_code_end follow(const uint32_t *instructions, size_t n_bytes, size_t from, struct dp_cfi_row *row)
+{
+    static uint32_t memory[16];
+    memset(memory, 0, sizeof memory);
+    memcpy(memory, instructions, n_bytes);
+    struct dp_bare_code code = {.start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory};
+    *row = (struct dp_cfi_row){0};
+    return dp_bare_code_follow(&code, (uintptr_t)(memory + from), false, row);
+}
+
+#define FOLLOW(instructions, from, row) follow(instructions, sizeof instructions, from, row)
+
+static void a_frame_is_what_is_taken_off_until_the_return(void **state)
+{
+    static const uint32_t code[] = {0xa9be7bfd, 0x910003fd, 0x94000000, 0xa8c27bfd, 0xd65f03c0},
+                          link[] = {0xd10083ff, 0xf9000bfe, 0x94000000, 0xf9400bfe, 0x910083ff, 0xd65f03c0};
+    struct dp_cfi_row row;
+    /* stp x29, x30, [sp, -32]!; mov x29, sp; bl; ldp x29, x30, [sp], 32; ret */
+    assert_int_equal(FOLLOW(code, 2, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.reg, DP_REG_SP);
+    assert_int_equal(row.offset, 32);
+    assert_int_equal(row.fp.how, DP_SAVED_OFFSET);
+    assert_int_equal(row.fp.offset, -32);
+    assert_int_equal(row.ra.offset, -24);
+    for (size_t from = 0; from <= 4; from += 4) { /* before the store, and behind the load */
+        assert_int_equal(FOLLOW(code, from, &row), DP_BARE_CODE_RETURNS);
+        assert_int_equal(row.offset, 0);
+        assert_int_equal(row.fp.how, DP_SAVED_SAME);
+        assert_int_equal(row.ra.how, DP_SAVED_SAME);
+    }
+    /* sub sp, sp, 32; str x30, [sp, 16]; bl; ldr x30, [sp, 16]; add sp, sp, 32; ret */
+    assert_int_equal(FOLLOW(link, 2, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.offset, 32);
+    assert_int_equal(row.fp.how, DP_SAVED_SAME);
+    assert_int_equal(row.ra.offset, -16);
+}
+
+static void a_frame_pointer_leads_to_the_frame(void **state)
+{
+    static const uint32_t code[] = {0x94000000, 0x910003bf, 0xa8c27bfd, 0xd65f03c0},
+                          own[] = {0x910003fd, 0xd10043ff, 0x910003bf, 0xd65f03c0};
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(code, 0, &row), DP_BARE_CODE_RETURNS); /* bl; mov sp, x29; ldp x29, x30, [sp], 32; ret */
+    assert_int_equal(row.reg, DP_REG_FP);
+    assert_int_equal(row.offset, 32);
+    assert_int_equal(row.ra.offset, -24);
+    assert_int_equal(FOLLOW(own, 0, &row), DP_BARE_CODE_RETURNS); /* mov x29, sp; sub sp, sp, 16; mov sp, x29; ret */
+    assert_int_equal(row.reg, DP_REG_SP);
+    assert_int_equal(row.offset, 0);
+}
+
+static void the_other_side_of_a_jump_is_tried(void **state)
+{
+    static const uint32_t loop[] = {0xb4000040, 0x14000000, 0xf84107fe, 0xd65f03c0};
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(loop, 0, &row), DP_BARE_CODE_RETURNS); /* cbz x0, 2; b 0; ldr x30, [sp], 16; ret */
+    assert_int_equal(row.offset, 16);
+    assert_int_equal(row.ra.offset, -16);
+}
+
+static void code_that_never_returns_has_no_caller(void **state)
+{
+    static const uint32_t breaks[] = {0xd503201f, 0xd4200000}, loops[] = {0x14000000},
+                          aligns[] = {0x927ced1f, 0xd65f03c0}, /* and sp, x8, -16 */
+        restores[] = {0xa9457c1d, 0xd65f03c0};                 /* ldp x29, xzr, [x0, 80], as longjmp */
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(breaks, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(loops, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(aligns, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(restores, 0, &row), DP_BARE_CODE_UNKNOWN);
+}
+
 #endif
 
 int main(void)
 {
-#if defined(__x86_64__)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_return_to_where_the_unwind_data_say),
         cmocka_unit_test(a_frame_is_what_is_taken_off_until_the_return),
@@ -175,7 +267,4 @@ int main(void)
     if (!dl_iterate_phdr(find, NULL))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
-#else
-    return 77; /* stacks end at such code */
-#endif
 }
