@@ -204,8 +204,9 @@ int dp_log_own_table(void)
     if (has_callback() ||
         (dp_load_relaxed(&the_log.where) == TO_STDERR && dp_load_relaxed(&the_log.has_stderr) && !can_borrow()))
         return -EPERM;
-    own_table = true;
-    return 0;
+    int err = dp_process_has_queue() ? -EBUSY : dp_process_own_descriptors();
+    own_table = !err;
+    return err;
 }
 
 static void fill_first(void)

@@ -63,8 +63,9 @@ void dp_log_bounded(struct dp_log_bound *bound, const char *format, ...) __attri
 void dp_log_line(char *text, size_t n_bytes);
 
 /*
- * To be called before the calling thread leaves the host's descriptor table. -EPERM: it could not reach fd 2 from
- * there, or there is a log callback, which may need the host's descriptors.
+ * Gives the calling thread a descriptor table of its own (dp_process_own_descriptors), from which the log is written as
+ * before. A negative errno, and it keeps the host's: -EPERM, it could not reach fd 2 from there, or there is a log
+ * callback, which may need the host's descriptors; -EBUSY, the host has a message queue; others, it is not permitted.
  */
 int dp_log_own_table(void);
 /* From now on uses only write(2): a seccomp filter is active. */

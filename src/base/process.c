@@ -23,6 +23,7 @@
 
 enum { CLOSE_RANGE = 436 }; /* a system call that older headers do not name */
 enum { UNSHARE_FILES = 0x400, FDS_MAX = 1 << 20 };
+enum { FDS_COPIED = 64 }; /* close_range copies a table in pieces of so many */
 /* relaxed: written before other threads start, or in a forked child, which has one thread */
 static _Atomic pid_t noted;
 
@@ -213,24 +214,39 @@ uint64_t dp_process_began(pid_t pid, pid_t thread, char *state)
     return dp_process_stat(pid, thread, 22, state);
 }
 
-/* Before Linux 5.9, and where a filter refuses close_range. */
-static int unshare_and_close(void)
+/* By a call that changes nothing and asks no file system. */
+static bool is_queue(int fd)
+{
+    return syscall(SYS_mq_getsetattr, fd, NULL, NULL) == 0;
+}
+
+bool dp_process_has_queue(void)
+{
+    int saved = errno;
+    bool has = false;
+    for (int fd = 0; !has && fd < FDS_COPIED; fd++)
+        has = is_queue(fd);
+    errno = saved;
+    return has;
+}
+
+/* Before Linux 5.9, and where a filter refuses close_range. Returns the number of descriptors; or -errno. */
+static int unshare_all(void)
 {
     struct rlimit limit;
     if (syscall(SYS_unshare, UNSHARE_FILES) || getrlimit(RLIMIT_NOFILE, &limit))
         return -errno;
-    for (rlim_t fd = 0; fd < limit.rlim_cur && fd < FDS_MAX; fd++)
-        syscall(SYS_close, (int)fd);
-    return 0;
+    return limit.rlim_cur < FDS_MAX ? (int)limit.rlim_cur : FDS_MAX;
 }
 
 int dp_process_own_descriptors(void)
 {
-    if (syscall(CLOSE_RANGE, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */)) {
-        int err = unshare_and_close();
-        if (err)
-            return err;
-    }
+    int n = syscall(CLOSE_RANGE, FDS_COPIED, ~0u, 2u /* CLOSE_RANGE_UNSHARE */) ? unshare_all() : FDS_COPIED;
+    if (n < 0)
+        return n;
+    for (int fd = 0; fd < n; fd++)
+        if (!is_queue(fd))
+            syscall(SYS_close, fd);
     for (long fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
         fd = syscall(SYS_dup, fd);
     return 0;

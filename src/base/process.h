@@ -81,5 +81,10 @@ uint64_t dp_process_began(pid_t pid, pid_t thread, char *state);
  * Gives the calling thread a separate, empty descriptor table with /dev/null as 0, 1 and 2, so that output of a
  * module's library cannot reach another file. Returns 0, or -errno if the thread still shares the host's table. Makes
  * the system calls directly, because the libc functions may be interposed.
+ *
+ * When any thread of a process closes a message queue, the kernel ends the process's mq_notify. So copies of queues
+ * stay open, until the thread ends. has_queue: whether it would have one; then a thread that may end before the process
+ * does better with the host's table.
  */
 int dp_process_own_descriptors(void);
+bool dp_process_has_queue(void);

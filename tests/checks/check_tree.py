@@ -94,6 +94,7 @@ NO_PAGES = {
     r'<< 12 \||>> 12 \||c >> 12|0xfff\) \* 8': 'bits of a rule, of an instruction, of a character',
     r'~\(uintptr_t\)4095\) \+ \(uintptr_t\)\(\(int64_t\)\(pages': 'what the instruction ADRP calls a page',
     r'address << 12 \| class': 'a key',
+    r'DP_WRITE_OWN = 1 << 12': 'a flag',
     r'define DELTAPROF_PAGE_BYTES 4096u': 'of addresses, where sampled blocks begin',
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}

@@ -185,8 +185,7 @@ static void run_fn(void)
     dp_thread_mark_own();
     dp_agent_alone_thread_begins();
     dp_store_relaxed(&helper.tid, (int32_t)syscall(SYS_gettid));
-    if (dp_log_own_table() == 0)
-        dp_process_own_descriptors(); /* so that files opened here change no descriptor number of the program */
+    dp_log_own_table(); /* so that files opened here change no descriptor number of the program */
     helper.fn();
     dp_agent_alone_thread_ends();
     dp_store_release(&helper.busy, 0); /* [BUSY] */

@@ -40,7 +40,7 @@ static int begin_cursor(struct dp_serve_family *f, const char *name, unsigned ki
                         int64_t now_ns)
 {
     bool is_new;
-    int err = dp_serve_workers_collect(&f->workers, kind, dp_serve_cursors_add, &f->cursors);
+    int err = dp_serve_workers_collect(&f->workers, kind, 0, dp_serve_cursors_add, &f->cursors);
     struct dp_serve_cursor *c = err ? NULL : dp_serve_cursors_get(&f->cursors, name, kind, 0, false, &is_new);
     if (!c)
         return err; /* without a cursor the page begins with one of its own, from now on */

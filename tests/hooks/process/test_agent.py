@@ -170,6 +170,16 @@ def that_no_thread_is_created_while_the_ids_change():
         assert r.status in (5, 77), (how, r.status, r.stdout, r.stderr)
 
 
+def that_a_program_hears_of_messages_in_its_queue():
+    """The kernel ends mq_notify when any thread of the process closes a descriptor of the queue: its own copy, too."""
+    out = new_directory()
+    done = subprocess.run([victim('queue'), os.path.join(out, '*.heap.pb.gz')], env=environment('heap_rate=1,interval=100ms', out),
+                          capture_output=True, text=True, timeout=120)
+    if done.returncode == 77:
+        skip('there are no message queues')
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'told\n', ''), done
+
+
 def that_landlock_binds_the_thread_that_writes():
     out = new_directory()
     with subprocess.Popen([victim('rights'), 'landlock'], env=environment('heap_rate=1,interval=20ms', out), stdin=subprocess.PIPE,
