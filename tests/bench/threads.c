@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locks pair THREADS MUTEX|RWLOCK|SEM N - ns for a pair of lock and unlock without contention, the best of nine
+ * threads pair THREADS MUTEX|RWLOCK|SEM N - ns for a pair of lock and unlock without contention, the best of nine
  *     batches; THREADS 1: there is no other thread, 2: another thread sleeps.
- * locks contended THREADS HELD_NS BETWEEN_NS MS - turns a millisecond of THREADS threads in one mutex.
+ * threads contended THREADS HELD_NS BETWEEN_NS MS - turns a millisecond of THREADS threads in one mutex.
+ * threads busy THREADS TURNS - each thread by turns computes for some 40 us, allocates, locks, frees. Prints nothing.
+ * threads idle THREADS SECONDS - threads that wait for a signal. Prints nothing.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -95,8 +97,64 @@ static double contended(int n_threads, long ms)
     return (double)turns / ((clock_ns(CLOCK_MONOTONIC) - start) / 1e6);
 }
 
+/* ---- busy and idle ---------------------------------------------------------------------------------------------- */
+
+static long n_turns;
+static volatile uint64_t sum;
+
+static __attribute__((noinline)) uint64_t mix(uint64_t hash)
+{
+    for (int i = 0; i < 40000; i++)
+        hash = (hash ^ hash >> 31) * 0x9E3779B97F4A7C15u;
+    return hash;
+}
+
+static void *works(void *seed)
+{
+    uint64_t hash = (uintptr_t)seed;
+    for (long i = 0; i < n_turns; i++) {
+        hash = mix(hash);
+        char *block = malloc(64 + (hash & 1023));
+        *(volatile char *)block = 1;
+        pthread_mutex_lock(&mutex);
+        sum += hash;
+        pthread_mutex_unlock(&mutex);
+        free(block);
+    }
+    return NULL;
+}
+
+static void busy(int n_threads)
+{
+    pthread_t t[64];
+    for (int i = 0; i < n_threads && i < 64; i++)
+        pthread_create(&t[i], NULL, works, (void *)(uintptr_t)i);
+    for (int i = 0; i < n_threads && i < 64; i++)
+        pthread_join(t[i], NULL);
+}
+
+static void idle(int n_threads, unsigned seconds)
+{
+    pthread_attr_t small;
+    pthread_t t;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 1 << 16);
+    for (int i = 0; i < n_threads; i++)
+        pthread_create(&t, &small, sleeps, NULL);
+    free(malloc(1 << 20)); /* a sample */
+    sleep(seconds);
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "busy") == 0) {
+        n_turns = atol(argv[3]);
+        busy(atoi(argv[2]));
+        return 0;
+    }
+    if (argc == 4 && strcmp(argv[1], "idle") == 0)
+        idle(atoi(argv[2]), (unsigned)atoi(argv[3]));
     if (argc < 5)
         return 2;
     if (strcmp(argv[1], "contended") == 0) {
