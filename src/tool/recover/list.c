@@ -53,6 +53,14 @@ static bool has_ended(int fd, const struct dp_tables_file *h)
     return n > 0 && n == m && !memcmp(link, ours, (size_t)n) && started > h->made_wall_ns + 1000000000;
 }
 
+/* The state as it is now: if the process was seen to have ended, its last one. */
+static uint32_t state_of(int fd, const struct dp_tables_file *h)
+{
+    uint32_t state;
+    bool is_read = pread(fd, &state, sizeof state, offsetof(struct dp_tables_file, state)) == sizeof state;
+    return is_read ? state : dp_load_relaxed(&h->state);
+}
+
 /* served: where files of processes that write none are written; "": nowhere. */
 static void describe(struct dp_recover_table *t, int fd, const char *served)
 {
@@ -77,12 +85,11 @@ static void describe(struct dp_recover_table *t, int fd, const char *served)
     t->is_written_outside = !*h.out && *served;
     if (t->is_written_outside)
         snprintf(t->out, sizeof t->out, "%s", served);
-    uint32_t state = dp_load_relaxed(&h.state);
+    bool is_over = has_ended(fd, &h);
+    uint32_t state = state_of(fd, &h);
     bool is_done = state == DP_TABLE_IS_DONE;
     t->was_killed = !is_done && state != DP_TABLE_HAS_REST;
-    t->state = !has_ended(fd, &h)                  ? DP_RECOVER_LIVES
-               : is_done && !t->is_written_outside ? DP_RECOVER_DONE
-                                                   : DP_RECOVER_ENDED;
+    t->state = !is_over ? DP_RECOVER_LIVES : is_done && !t->is_written_outside ? DP_RECOVER_DONE : DP_RECOVER_ENDED;
 }
 
 /* A file that never got its name: of a process that was killed meanwhile. */
