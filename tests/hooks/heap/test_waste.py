@@ -7,10 +7,11 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 
 import reader
-from harness import BUILD, environment, free_port, main, new_directory, profiles, run, skip, victim, wait_for_server
+from harness import BUILD, environment, free_port, main, new_directory, profiles, run, skip, victim, wait_for_server, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 PAGE = os.sysconf('SC_PAGESIZE')
@@ -85,6 +86,42 @@ def check_exact(conf):
 
 def that_what_is_resident_absent_and_zero_is_exact_for_sampled_blocks():
     check_exact('')
+
+
+def catches(pid, number):
+    with open(f'/proc/{pid}/status') as f:
+        return int(re.search(r'SigCgt:\s*(\S+)', f.read())[1], 16) >> (number - 1) & 1
+
+
+def that_a_process_without_an_endpoint_is_asked_by_its_signal():
+    """Each time, so that the answer is of now; a process that does not catch it gets none, of which it would die."""
+    conf, out = 'heap_rate=1,interval=1h,types=waste,signal=USR2', new_directory()
+    p = subprocess.Popen([victim('waste'), 'blocks'], env=environment(conf, out), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(['sleep', '1000'], env=environment(conf, new_directory(), preload=False, extra={'DELTAPROF_CONF': conf}))
+    try:
+        said = dict(iter(lambda: p.stdout.readline().split(), ['ready', '1']))
+        # a signal handler alone measures no memory
+        wait_until(lambda: catches(p.pid, signal.SIGUSR2) and len(os.listdir(f'/proc/{p.pid}/task')) > 1)
+
+        def ask(pid):
+            return subprocess.run([DELTAPROF, 'waste', '--json', '-n', '0', str(pid)], capture_output=True, text=True, timeout=120)
+
+        def asked():
+            """It may not answer in time, and then the newest profile is shown, if there is one: of a peak in its beginning."""
+            n = len(reader.files(out))
+            done = ask(p.pid)
+            return done if len(reader.files(out)) > n and 'make_records' in done.stdout else None
+        for _ in range(2):
+            records = rows_of(json.loads(wait_until(asked).stdout))['make_records']
+            assert records['in_use_bytes'] == int(said['record']) * int(said['records']), (records, said)
+        done = ask(other.pid)
+        assert done.returncode == 1 and done.stderr.count('\n') == 1 and other.poll() is None, (done, other.poll())
+    finally:
+        for process in p, other:
+            process.kill()
+            process.wait()
+        p.stdin.close()
+        p.stdout.close()
 
 
 def that_it_is_exact_with_ages_too():
