@@ -156,6 +156,20 @@ def that_waits_of_all_processes_are_told():
         assert re.match(r'\d+ threads? waits?\n', alone) and 'process' not in alone and f'held by thread {once.pid}' in alone, alone
 
 
+def that_ps_tells_the_worst_wait():
+    """Of the row with the most time; one without waits has none."""
+    with Serving() as s:
+        waiting = s.start(50, 'locks', conf=EXACT.replace('block_rate=0', 'block_rate=1ns'))
+        other = s.start(50, 'wait')
+        delays = [x.values['delay'] for x in s.profile(f'block?pid={waiting.pid}').samples]
+        listed = subprocess.run([DELTAPROF, 'ps', s.tables], capture_output=True, text=True, timeout=60).stdout
+        rows = {int(line.split()[0]): line.split() for line in listed.splitlines()[1:]}
+        assert rows[other.pid][2:4] == ['2.44kB', '-'], listed
+        number, unit = re.fullmatch(r'([\d.]+)(ns|us|ms|s)', rows[waiting.pid][3]).groups()
+        shown_ns = float(number) * {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}[unit]
+        assert 0.98 * max(delays) <= shown_ns <= 1.02 * max(delays), (delays, listed)
+
+
 def that_files_of_all_processes_are_written():
     """With their own pids, at the interval and at their ends; a later server goes on."""
     with Serving() as s:
