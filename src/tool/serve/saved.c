@@ -92,7 +92,7 @@ static int add_cursor(struct dp_recover_bytes *file, const struct dp_serve_curso
 
 static int add_total(void *ctx, const struct dp_serve_worker *w, struct dp_serve_delta *delta)
 {
-    struct part part = {.type = TOTAL, .kind = delta->kind};
+    struct part part = {.type = TOTAL, .kind = delta->kind, .pid = delta->pid};
     memcpy(part.name, w->table.name, sizeof w->table.name);
     return add_part(ctx, part, delta);
 }
@@ -200,7 +200,7 @@ static int inflate(const struct part *part, const uint8_t *profile, struct dp_se
     if (!err && !(*delta = malloc(sizeof **delta + input.bytes.n)))
         err = -ENOMEM;
     if (!err) {
-        **delta = (struct dp_serve_delta){.n_users = 1, .kind = part->kind, .n_bytes = input.bytes.n};
+        **delta = (struct dp_serve_delta){.n_users = 1, .kind = part->kind, .pid = part->pid, .n_bytes = input.bytes.n};
         memcpy((*delta)->bytes, input.bytes.at, input.bytes.n);
     }
     dp_decode_input_fini(&input);

@@ -415,6 +415,10 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
                                  void *ctx)
 {
     int err = pass_all(all, kind, DELTAPROF_OUTSIDE_SINCE_START, pid, pid, fn, ctx);
+    for (size_t i = 0; !err && !pid && i < all->before.n; i++) { /* a later delta has the rest */
+        struct dp_serve_delta *before = all->before.at[i].delta;
+        err = before && before->kind == kind ? fn(ctx, before) : 0;
+    }
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;
