@@ -312,6 +312,13 @@ static void write_headers(struct deltaprof_http_reply *r, const char *type)
     dp_http_reply_headers_write(&r->headers, &r->request, type, r->seq, getpid());
 }
 
+static void lock_family(void)
+{
+    dp_add_relaxed(&dp_serve_family.n_asking, 1);
+    pthread_mutex_lock(&dp_serve_family.lock);
+    dp_sub_relaxed(&dp_serve_family.n_asking, 1);
+}
+
 static int begin(const struct deltaprof_http_request *asked, struct deltaprof_http_reply **reply)
 {
     struct deltaprof_http_reply *r = *reply = calloc(1, sizeof *r);
@@ -319,7 +326,7 @@ static int begin(const struct deltaprof_http_request *asked, struct deltaprof_ht
         return -ENOMEM;
     r->history.fd = -1;
     dp_http_request_parse(&r->request, asked->method, asked->target);
-    pthread_mutex_lock(&dp_serve_family.lock);
+    lock_family();
     const char *type = begin_page(r);
     pthread_mutex_unlock(&dp_serve_family.lock);
     write_headers(r, type);
@@ -335,7 +342,7 @@ static int64_t wait_ns(struct deltaprof_http_reply *r)
     int64_t left_ns = r->window_ns - dp_clock_coarse_ns();
     if (left_ns > 0)
         return left_ns;
-    pthread_mutex_lock(&dp_serve_family.lock);
+    lock_family();
     end_window(r);
     pthread_mutex_unlock(&dp_serve_family.lock);
     write_headers(r, TEXT);
@@ -397,7 +404,7 @@ static void end(struct deltaprof_http_reply *r, int delivered)
 {
     if (!r)
         return;
-    pthread_mutex_lock(&dp_serve_family.lock);
+    lock_family();
     settle(r, delivered);
     if (r->window)
         dp_serve_cursors_remove(&dp_serve_family.cursors, r->window);

@@ -29,16 +29,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_CONNECTIONS 64
-#define REQUEST_S       10
-#define REPLY_S         120
-#define BIND_TRIES      50
-#define ENDED_AT_ONCE   8 /* then requests are answered */
-#define LOOK_MS         500
-#define LIMIT_NS        INT64_C(600000000000)
-#define TOUCH_NS        INT64_C(60000000000)
-#define LAST_NS         INT64_C(5000000000)
-#define LOOKS_ALONE     4 /* so often nobody must be there, before the program counts as ended */
+#define MAX_CONNECTIONS  64
+#define REQUEST_S        10
+#define REPLY_S          120
+#define BIND_TRIES       50
+#define ENDED_AT_ONCE    8 /* then requests are answered */
+#define LOOK_MS          500
+#define LIMIT_NS         INT64_C(600000000000)
+#define TOUCH_NS         INT64_C(60000000000)
+#define REQUEST_FIRST_MS 100
+#define LAST_NS          INT64_C(5000000000)
+#define LOOKS_ALONE      4 /* so often nobody must be there, before the program counts as ended */
 
 static struct dp_serve_pushers pushers;
 static struct {
@@ -62,6 +63,13 @@ static bool is_over(struct looker *l)
     return l->n_alone >= LOOKS_ALONE;
 }
 
+/* A mutex goes to the thread that asks first, which would be the one that had it. */
+static void let_requests_go_first(void)
+{
+    for (int ms = 0; ms < REQUEST_FIRST_MS && dp_load_relaxed(&dp_serve_family.n_asking); ms++)
+        usleep(1000);
+}
+
 /* Of each process at most once. Requests are answered between the files of two processes. */
 static void write_files(bool is_last)
 {
@@ -70,6 +78,7 @@ static void write_files(bool is_last)
         pthread_mutex_lock(&dp_serve_family.lock);
         some = dp_serve_workers_write_next(&dp_serve_family.workers, now_ns, is_last);
         pthread_mutex_unlock(&dp_serve_family.lock);
+        let_requests_go_first();
     }
 }
 
@@ -108,7 +117,7 @@ static int end_left(int n_left)
     struct dp_serve_family *f = &dp_serve_family;
     for (int64_t until_ns = dp_clock_coarse_ns() + LOOK_MS * INT64_C(1000000);
          n_left > 0 && dp_clock_coarse_ns() < until_ns;) {
-        usleep(1000); /* else another thread that waits for the lock would not get it */
+        let_requests_go_first();
         pthread_mutex_lock(&f->lock);
         n_left = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
         pthread_mutex_unlock(&f->lock);
