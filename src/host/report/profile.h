@@ -51,7 +51,7 @@ enum dp_write_flags {
     DP_WRITE_PEAK = 256,     /* adds the comment #peak: more is in use than in any earlier profile of the process */
     DP_WRITE_SCRAPED = 512,  /* for a database: adds a comment with sums, and states a window of at most 50 minutes */
     DP_WRITE_AT_PEAK = 1024, /* in-use values are those of the highest peak, not of now; returns 1 if none is kept */
-    DP_WRITE_OWN = 1 << 12,  /* heap: without memory that a forked process inherited */
+    DP_WRITE_OWN = 8192,     /* heap: without memory that a forked process inherited */
     DP_WRITE_KILLED = 2048,  /* adds the comment #killed: another process writes the last profile of a killed one */
 };
 

@@ -14,6 +14,18 @@
 
 #define PID "pid"
 
+struct dp_serve_delta *dp_serve_delta_keep(struct dp_serve_delta *delta)
+{
+    delta->n_users++;
+    return delta;
+}
+
+void dp_serve_delta_drop(struct dp_serve_delta *delta)
+{
+    if (delta && --delta->n_users == 0)
+        free(delta);
+}
+
 static int add(struct dp_model_merge *merge, const struct dp_serve_join *join, const struct dp_serve_delta *delta)
 {
     struct dp_decode decode = {0};

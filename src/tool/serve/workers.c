@@ -18,18 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct dp_serve_delta *dp_serve_delta_keep(struct dp_serve_delta *delta)
-{
-    delta->n_users++;
-    return delta;
-}
-
-void dp_serve_delta_drop(struct dp_serve_delta *delta)
-{
-    if (delta && --delta->n_users == 0)
-        free(delta);
-}
-
 /* Asks for a profile since the last one (SINCE_LAST), or another one. */
 static void begin_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags)
 {
@@ -91,19 +79,6 @@ static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigne
     return err;
 }
 
-static void say_broken(struct dp_serve_workers *all, const char *name, const char *why)
-{
-    uint64_t hash = dp_hash_bytes(name, strlen(name), 0);
-    for (size_t i = 0; i < all->broken.n; i++)
-        if (all->broken.at[i] == hash)
-            return;
-    uint64_t *to = dp_vec_push(&all->broken);
-    if (to)
-        *to = hash;
-    all->n_failed++;
-    dp_query_print_error("serve", "%s", why);
-}
-
 static bool is_broken(const struct dp_serve_workers *all, const char *name)
 {
     uint64_t hash = dp_hash_bytes(name, strlen(name), 0);
@@ -111,6 +86,17 @@ static bool is_broken(const struct dp_serve_workers *all, const char *name)
         if (all->broken.at[i] == hash)
             return true;
     return false;
+}
+
+static void say_broken(struct dp_serve_workers *all, const char *name, const char *why)
+{
+    if (is_broken(all, name))
+        return;
+    uint64_t *to = dp_vec_push(&all->broken);
+    if (to)
+        *to = dp_hash_bytes(name, strlen(name), 0);
+    all->n_failed++;
+    dp_query_print_error("serve", "%s", why);
 }
 
 static struct dp_serve_worker *find_named(struct dp_serve_workers *all, const char *name)
@@ -498,8 +484,8 @@ void dp_serve_workers_fini(struct dp_serve_workers *all)
         dp_recover_close(all->at.at[i]->reader);
         free_worker(all->at.at[i]);
     }
-    for (size_t i = 0; i < all->before.n; i++)
-        dp_serve_delta_drop(all->before.at[i].delta);
+    for (size_t i = 0; i < all->before.n; dp_serve_delta_drop(all->before.at[i++].delta))
+        continue;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         dp_serve_delta_drop(all->ended[kind]);
     dp_vec_fini(&all->at);
