@@ -64,7 +64,7 @@ function drawLeaks() {
     byId('leaksWords').textContent = leaksWords(model.leaks);
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
     leaks.empty = '';
-    leaks.show([{name: 'verdict', value: r => r.i, text: r => `${r.isLeak ? 'leak' : 'cannot tell'}, confidence ${Math.round(100 * r.confidence)} %`, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
+    leaks.show([{name: 'verdict', value: r => r.i, text: r => (r.isLeak || r.confidence >= 0.005 ? `${r.isLeak ? 'leak' : 'cannot tell'}, confidence ${Math.round(100 * r.confidence)} %` : 'cannot tell, no end is seen'), class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)),
                 number('an hour', r => r.hourly, r => bytes(r.hourly), 'more in use after an hour of work'),
                 number('grows since', r => r.since || 0, r => (r.since ? formatTime(r.since) : 'the start'), 'a click shows what was allocated from then on and is still there'),

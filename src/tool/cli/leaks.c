@@ -32,7 +32,7 @@ static const char about[] =
     "10 ticks of work and 30 samples are needed for the verdict that nothing leaks.\n"
     "\n"
     "  -n N              how many leaks (default 10; 0: all)\n"
-    "  --confidence N    show leaks of at least this confidence, in percent (default 50)\n"
+    "  --confidence N    show leaks of at least this confidence, in percent (default 70)\n"
     "  --depth N         how many functions of each stack (default 8; 0: all)\n" DP_QUERY_HELP_LABEL
         DP_QUERY_HELP_STACKS DP_QUERY_HELP_INHERITED DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT DP_COLOUR_HELP;
 

@@ -21,7 +21,8 @@
  *
  * The load is the number of blocks that were allocated or freed. Growth is the difference of both, so its sampling
  * error is not that of their sum. It is shrunk towards no change, as most loads vary little (LOAD_SPREAD). Blocks must
- * have become more, not only larger.
+ * have become more; or they are few, and were made larger again and again, which counts as if each time one more was
+ * kept (tool/leaks/buffers.c).
  *
  * A buffer that doubles when it is full (a vector, a string, a hash's buckets) grows in steps ever farther apart,
  * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
@@ -38,6 +39,7 @@
  */
 #include "tool/leaks/evidence.h"
 
+#include "tool/leaks/buffers.h"
 #include "tool/leaks/models.h"
 #include "tool/leaks/slope.h"
 
@@ -200,19 +202,19 @@ static void fill_load(const struct dp_leaks_curve *c, const struct clock *k, str
 
 /* ---- buffers that double ---------------------------------------------------------------------------------------- */
 
-/* Whether the curve is flat between steps of at least STEP; then *e has the verdict. */
-static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k,
-                    double all_growth, struct dp_leaks_evidence *e)
+/* Whether the curve, of `bytes`, is flat between steps of at least STEP; then *e has the verdict. */
+static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const double *bytes,
+                    const struct clock *k, double all_growth, struct dp_leaks_evidence *e)
 {
     size_t last = p->n_points - 1, at[DP_QUERY_POINTS], n = 0;
     double steps = 0, other = 0;
     bool is_exact = true; /* each step is by the factor of 2 */
     for (size_t i = 1; i <= last; i++) {
-        double step = c->bytes[i] - c->bytes[i - 1];
-        if (c->bytes[i - 1] > 0 && c->bytes[i] >= STEP * c->bytes[i - 1]) {
+        double step = bytes[i] - bytes[i - 1];
+        if (bytes[i - 1] > 0 && bytes[i] >= STEP * bytes[i - 1]) {
             at[n++] = i;
             steps += step;
-            is_exact &= fabs(c->bytes[i] / c->bytes[i - 1] - 2) < 0.02;
+            is_exact &= fabs(bytes[i] / bytes[i - 1] - 2) < 0.02;
         } else if (n) {
             other += fabs(step);
         }
@@ -225,8 +227,8 @@ static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curv
         return false; /* more blocks, not larger ones */
     /* It was full at both steps. */
     double time = (double)(k->end_ns[now] - k->end_ns[before]);
-    double pace = (c->bytes[now - 1] - c->bytes[before - 1]) / time;
-    double to_full = (c->bytes[now] - c->bytes[now - 1]) / pace, since = (double)(k->end_ns[last] - k->end_ns[now]);
+    double pace = (bytes[now - 1] - bytes[before - 1]) / time;
+    double to_full = (bytes[now] - bytes[now - 1]) / pace, since = (double)(k->end_ns[last] - k->end_ns[now]);
     if (pace <= 0)
         return false;
     double is_due = clamp(2 - since / to_full), share = all_growth > 0 ? clamp(steps / all_growth) : 1;
@@ -238,6 +240,21 @@ static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curv
     e->kind = e->confidence >= 0.5 ? DP_LEAKS_DOUBLING : DP_LEAKS_FILLED;
     e->bytes_per_hour = by_the_clock(k, pace * 3600e9, before, now);
     return true;
+}
+
+/* Whether it would have been full twice since it last became larger, at its pace since it was half as large. */
+static bool is_overdue(const struct dp_leaks_curve *settled, const struct clock *k, size_t last)
+{
+    const double *bytes = settled->bytes;
+    size_t now = last;
+    while (now > 1 && bytes[now] <= bytes[now - 1])
+        now--;
+    double largest = 0;
+    size_t from = now;
+    for (; from > 0 && bytes[from - 1] >= bytes[now] / 2; from--)
+        largest = fmax(largest, bytes[from] - bytes[from - 1]);
+    double pace = (bytes[now] - bytes[from]) / fmax((double)(k->end_ns[now] - k->end_ns[from]), 1);
+    return (double)(k->end_ns[last] - k->end_ns[now]) * pace > 2 * largest;
 }
 
 /* ---- growth whose end is not seen ------------------------------------------------------------------------------- */
@@ -335,7 +352,10 @@ static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t 
 double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
     struct clock k;
+    struct dp_leaks_curve settled;
     clock_of(p, c, false, &k);
+    if (dp_leaks_buffers_settle(p, c, k.warm, &settled))
+        c = &settled;
     return p->n_points < 2 ? 0 : growth_since(c, k.warm, p->n_points - 1);
 }
 
@@ -404,27 +424,31 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     struct dp_leaks_evidence e = {.kind = DP_LEAKS_STEADY};
     struct clock k;
     struct dp_leaks_window w;
+    struct dp_leaks_curve settled;
     e.n_sampled = sum(c->allocated_samples, 0, p->n_points);
     e.n_left = p->n_points ? c->samples[p->n_points - 1] : 0;
     if (p->n_points < DP_LEAKS_TICKS_NEEDED)
         return e;
     clock_of(p, c, by_cpu, &k);
     size_t last = p->n_points - 1, half = k.warm;
+    e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
+    const struct dp_leaks_curve *all = c;
+    if (dp_leaks_buffers_settle(p, c, k.warm, &settled))
+        c = &settled;
     while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
         half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
     double slope = dp_leaks_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
     e.bytes_per_hour = dp_leaks_slope_of(k.clock_ns, c->bytes, half, last + 1).per_hour;
     if (slope <= 0 || e.bytes_per_hour <= 0)
         e.bytes_per_hour = slope;
-    e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     e.since_ns = since(p, c);
     count_steps(c, k.warm, last, &e);
-    if (doubles(p, c, &k, all_growth, &e))
+    if (doubles(p, all, c->bytes, &k, all_growth, &e))
         return e;
     if (is_too_few(p, c, &k))
         return e;
     double pace = open_pace(p, c, &k, all_growth);
-    e.is_open = pace > 0;
+    e.is_open = pace > 0 && (c == all || !is_overdue(c, &k, last));
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
     if (e.is_open && slope <= 0)
         e.bytes_per_hour = by_the_clock(&k, pace, 0, last);

@@ -27,6 +27,8 @@ enum {
     TICKS_LEAST = 3,     /* of work: with fewer, a leak is not told from what a program does when it starts */
     SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
 };
+#define BY_CPU       0.5  /* least confidence of a leak if CPU time is work: likelier than not */
+#define FREED        0.1  /* share of the blocks of a stack: above it, they turn over */
 #define DOUBT        0.08 /* confidence of a stack that may leak */
 #define DOUBT_OF_FEW 0.02 /* the same, if there are fewer ticks than TICKS_FEW */
 
@@ -106,8 +108,9 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
-        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && n_ticks >= TICKS_LEAST &&
-                       dp_leaks_confidence_by_cpu(p, curve, all_growth) >= r->least;
+        bool is_long = n_ticks >= TICKS_LEAST || e.kind == DP_LEAKS_DOUBLING; /* each time it doubled is work */
+        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && is_long &&
+                       dp_leaks_confidence_by_cpu(p, curve, all_growth) >= fmin(r->least, BY_CPU);
         if (is_leak || e.confidence >= doubt || e.is_open) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;
@@ -138,6 +141,12 @@ static void print_rate(char text[32], double rate)
              unit);
 }
 
+/* Of blocks that are kept, those in use tell of an end; of blocks that turn over, also those that were freed. */
+static double samples_of(const struct dp_leaks_evidence *e)
+{
+    return e->freed > FREED ? e->n_sampled : e->n_left;
+}
+
 static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
 {
     const struct dp_leaks_row *first = r->suspects.n ? &r->suspects.at[0] : NULL;
@@ -145,19 +154,25 @@ static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
         snprintf(r->needs, sizeof r->needs, "no tick before the end of the program: run longer, or interval=100ms");
         return;
     }
-    double seconds = r->work_ns / 1e9, samples = first ? first->evidence.n_left : r->n_samples, longer = seconds;
-    char rate[32] = "", of_it[32] = "";
-    int n = snprintf(r->needs, sizeof r->needs, "%zu tick%s, %.0f sample%s: ", r->n_ticks, r->n_ticks == 1 ? "" : "s",
-                     samples, samples >= 0.5 && samples < 1.5 ? "" : "s");
+    double all_seconds = (double)(p->times_ns[p->n_points - 1] - p->start_ns) / 1e9;
+    bool is_idle = r->n_ticks < TICKS_WANTED && p->n_ticks >= TICKS_WANTED; /* it is not ticks that are missing */
+    double seconds = is_idle ? all_seconds : r->work_ns / 1e9,
+           samples = first ? samples_of(&first->evidence) : r->n_samples;
+    double longer = seconds;
+    char rate[32] = "", of_it[32] = "", of_all[48] = "";
+    if (is_idle)
+        snprintf(of_all, sizeof of_all, " of %zu had work", p->n_ticks);
+    int n =
+        snprintf(r->needs, sizeof r->needs, "%zu tick%s%s, %.0f sample%s: %s", r->n_ticks, r->n_ticks == 1 ? "" : "s",
+                 of_all, samples, samples >= 0.5 && samples < 1.5 ? "" : "s", is_idle ? "give it more work, or " : "");
     if (samples < SAMPLES_WANTED) {
         print_rate(rate, fmax((double)p->rate * fmax(samples, 1) / SAMPLES_WANTED / 2, 1));
         longer = fmax(longer, seconds * (SAMPLES_WANTED / fmax(samples, 1) - 1));
     }
     if (r->n_ticks < TICKS_WANTED && r->n_ticks)
         longer = fmax(longer, seconds * ((double)TICKS_WANTED / (double)r->n_ticks - 1));
-    double interval = p->n_ticks ? (double)(p->times_ns[p->n_points - 1] - p->start_ns) / 1e9 / (double)p->n_ticks : 15;
-    double wanted = seconds >= 20 ? 1 : 0.1;
-    if (r->n_ticks < TICKS_WANTED && seconds < 120 && interval > 2 * wanted)
+    double interval = all_seconds / (double)p->n_ticks, wanted = seconds >= 20 ? 1 : 0.1;
+    if (r->n_ticks < TICKS_WANTED && !is_idle && seconds < 120 && interval > 2 * wanted)
         snprintf(of_it, sizeof of_it, ", or interval=%s", seconds >= 20 ? "1s" : "100ms");
     snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more%s%s%s", ceil(fmax(longer, 1)),
              *rate ? ", or heap_rate=" : "", rate, of_it);

@@ -17,6 +17,8 @@
 
 enum { NAME_COLUMN = 4 };
 
+#define NO_CONFIDENCE 0.005 /* of a suspect: less is 0 % */
+
 /* Fills view.stack with the frames of a leak; the first of them. */
 static int frames_of(struct dp_summary_leaks *r, const struct dp_leaks_row *leak, size_t *from)
 {
@@ -132,10 +134,16 @@ static void print_evidence(const struct dp_leaks_evidence *e)
     else
         printf("%*sgrew in %zu of %zu ticks, shrank in %zu; %.3g%% of %.0f samples were freed\n", NAME_COLUMN, "",
                e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
-    printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
-    if (e->by_load >= 0.01)
-        printf(", a higher load %.2g%%", 100 * e->by_load);
-    printf(", chance %.2g%%%s\n", 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
+    if (e->confidence >= NO_CONFIDENCE || !e->is_open) {
+        printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
+        if (e->by_load >= 0.01)
+            printf(", a higher load %.2g%%", 100 * e->by_load);
+        printf(", chance %.2g%%%s\n", 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
+    } else {
+        printf("%*sgrew by more than chance from the first to the last quarter of the work; that this ended is not "
+               "seen%s\n",
+               NAME_COLUMN, "", dp_query_print_colour(DP_COLOUR_NONE));
+    }
 }
 
 static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
@@ -148,7 +156,10 @@ static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
     dp_query_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
     if (row->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
-    printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
+    if (row->confidence >= NO_CONFIDENCE || !row->evidence.is_open)
+        printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
+    else
+        printf("%s in use%s, open whether it grows\n", bytes, since);
     if (row->n_processes > 1)
         printf("%*sin %zu processes; of the one that has most, %s:\n", NAME_COLUMN, "", row->n_processes,
                r->judge.series.processes.at[row->process].name);
