@@ -143,6 +143,25 @@ Not leaks:
             for t in range(40):
                 os.remove(f'{self.dir.name}/a.1.{t + 1:04}.cpu.pb.gz')
 
+    def test_a_string_that_doubles_is_a_leak_although_nothing_else_allocates(self):
+        """Each tick of a step catches the old block and the new one; between the steps there is no work."""
+        size = 4 << 20
+        for t in range(1, 61):
+            old = size
+            if t in (2, 4, 8, 16, 32):
+                size *= 2
+            n = 1 + (size > old)
+            allocated = [1, size] if n > 1 or t == 1 else [0, 0]
+            self.file('a.1.%04d.heap.pb.gz' % t, gzip.compress(gzip.decompress(profile([(['append', 'main'], allocated + [n, size + old * (n > 1)])],
+                      time_ns=(10**9 + 2 * t) * 10**9, duration_ns=2 * 10**9)) + number(12, RATE)))
+        found = self.leaks()
+        self.assertEqual((found['verdict'], [leak['verdict'] for leak in found['leaks']]), ('leak', ['doubling']))
+
+    def test_ticks_without_work_ask_for_work(self):
+        """Four ticks of twenty allocate: a shorter interval would not help."""
+        self.run_program([Site(['serve', 'main'], 1 << 20, lambda t: 10 * (t < 4), lambda t, live: live - 10 if t < 4 else 0)], n_ticks=20)
+        self.assertRegex(self.leaks()['needs'], r'^\d ticks? of 20 had work, \d+ samples: give it more work, or run \d+ s more$')
+
     def test_in_traffic_the_leak_is_found_and_nothing_else(self):
         for seed in range(5):
             self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)
