@@ -124,12 +124,13 @@ function branches(kind, type) {
         const at = shown.indexOf(i);
         of[i] = at >= 0 ? at : of[parent[i]];
     }
-    const frameOf = at => model.frames.items[model.frame.data[at]], names = distinctNames(shown.map(frameOf), shown.map(b => callees(b).map(frameOf)[0]), shown.map(b => parent[b] > 0 && frameOf(parent[b])));
+    const frameOf = at => model.frames.items[model.frame.data[at]], parted = distinctNames(shown.map(frameOf), shown.map(b => callees(b).map(frameOf)[0]), shown.map(b => parent[b] > 0 && frameOf(parent[b])));
     const others = parts.length === rest ? restByFunction(of, rest, self, whole) : {names: [], nMore: parts.length - rest};
-    names.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
-    of.forEach((layer, i) => { of[i] = Math.min(layer, names.length); });
+    parted.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
+    const names = [...new Set(parted)]; /* what nothing tells apart is one layer */
+    of.forEach((layer, i) => { of[i] = layer < parted.length ? names.indexOf(parted[layer]) : names.length; });
     const programs = programsOf(kind, of, names.length);
-    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], nMore: others.nMore + Math.max(rest + others.names.length - names.length, 0),
+    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], nMore: others.nMore + Math.max(rest + others.names.length - parted.length, 0),
             values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
 }
 

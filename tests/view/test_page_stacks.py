@@ -57,7 +57,8 @@ class Stacks(PageCase):
 
     def test_layers_of_one_name_say_what_tells_them_apart(self):
         for rows, names in (([(['run!a.c#3'], [1, 400, 1, 400]), (['run!b.c#4'], [1, 300, 1, 300])], ['run (a.c)', 'run (b.c)']),
-                            ([(['run', 'main'], [1, 400, 1, 400]), (['run', 'start_thread'], [1, 300, 1, 300])], ['run in main', 'run in start_thread'])):
+                            ([(['run', 'main'], [1, 400, 1, 400]), (['run', 'start_thread'], [1, 300, 1, 300])], ['run in main', 'run in start_thread']),
+                            ([(['part', '<module>', 'main'], [1, 400, 1, 400]), (['part', '<module>', 'start_thread'], [1, 300, 1, 300])], ['part'])):
             with self.subTest(names):
                 self.show(self.file(f'p{len(names[0])}/server.7.0001.heap.pb.gz', rows))
                 self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)'), names)
