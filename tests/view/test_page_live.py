@@ -23,6 +23,8 @@ class Process:
     def __init__(self, page, profile, n_stacks):
         self.page, self.profile, self.n_stacks = page, profile, n_stacks
         self.n = {'heap': 0, 'block': 0}
+        self.goes = threading.Event()  # else the page waits for its next profile
+        self.goes.set()
         answer = self.answer
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,6 +48,7 @@ class Process:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self):
+        self.goes.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -58,6 +61,8 @@ class Process:
             return 200, b'0 threads wait\n', 0
         if kind not in self.n:
             return 404, b'off\n', 0
+        if kind == 'heap':
+            self.goes.wait(60)
         after = int(parse_qs(url.query)['after'][0])
         assert after in (self.n[kind], self.n[kind] - 1), path
         self.n[kind] = after + 1
@@ -108,8 +113,9 @@ class Live(PageCase):
         self.assertLess(sizes[1] - sizes[0], 600 << 10, sizes)
         self.assertLessEqual(self.browser.js(ticks), 361)
         self.assertIn('old ticks are joined', self.browser.text('#liveWords'))
+        process.goes.clear()
         self.browser.js('location.hash = "#k=block&t=contentions&x=0"')
-        self.browser.wait(lambda: self.shown() and self.shown()[0] in (10 * process.n['block'], 10 * (process.n['block'] - 1)))
+        self.browser.wait(lambda: self.shown() == [10 * process.n['block']])
         self.browser.js('location.hash = "#k=heap&t=inuse_space"')
         self.browser.wait(lambda: self.shown() == [10 * 100 + 45])
 
