@@ -3,7 +3,8 @@
 # Makes deltaprof-VERSION-ARCH.tar.xz: the command, its libraries and modules with all that they need, for any Linux with
 # glibc 2.28 or newer, or with musl 1.2.3 or newer (Alpine). It may be unpacked anywhere. bin/deltaprof needs glibc,
 # bin/deltaprof-musl needs musl; each of them profiles programs of both.
-# usage: sh examples/deploy/bundle.sh [DIRECTORY]
+# usage: sh examples/deploy/bundle.sh [DIRECTORY [ARCH]]
+# ARCH is x86_64 or aarch64, by default that of this machine; each needs a directory of its own.
 # Needs Debian with the packages in sections build and bundle of tests/packages, which it installs as root, and the compiler
 # in PyPI's package ziglang, which brings the headers and symbols of glibc 2.28. Libraries are linked into the modules.
 # libcurl, mbedTLS, libmicrohttpd, libelf, libiberty and ISA-L are built from Debian's sources without what deltaprof does
@@ -14,10 +15,16 @@ work=${1:-$top/build-bundle}
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 version=$(sed -n "s/^ *version: '\(.*\)',/\1/p" "$top/meson.build" | head -n 1)
-machine=$(uname -m)
+here=$(uname -m)
+machine=${2:-$here}
+case $machine in
+x86_64) debian=amd64 ;;
+aarch64) debian=arm64 ;;
+*) echo "$machine: the architecture is neither x86_64 nor aarch64" >&2; exit 1 ;;
+esac
 glibc=2.28
 ziglang=ziglang==0.17.1
-system=/usr/lib/$machine-linux-gnu
+system= # the root of Debian's static libraries and their headers
 unset LD_PRELOAD DELTAPROF_CONF DELTAPROF_RUN
 export LC_ALL=C.UTF-8 ZIG_GLOBAL_CACHE_DIR="$work/cache" ZIG_LOCAL_CACHE_DIR="$work/cache" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-0}"
 
@@ -67,6 +74,16 @@ exec $zig cc -target \$target "\$@" \$mark
 END
 done
 mv "$work/bin/gnu-cc" "$work/bin/cc"
+# FLAG... -o OBJECT SOURCE: by GNU's assembler; ISA-L's sources for aarch64 have instructions that clang's does not take.
+cat >"$work/bin/assemble" <<END
+#!/bin/sh
+flags=
+while [ \$# -gt 3 ]; do
+    [ "\$1" = -c ] || flags="\$flags \$1"
+    shift
+done
+$work/bin/cc -E -D__ASSEMBLY__ \$flags -o "\$2.s" "\$3" && $machine-linux-gnu-as -o "\$2" "\$2.s"
+END
 chmod 755 "$work/bin"/*
 export CC="$work/bin/cc" AR="$work/bin/ar" RANLIB="$work/bin/ranlib"
 
@@ -75,31 +92,50 @@ export CC="$work/bin/cc" AR="$work/bin/ar" RANLIB="$work/bin/ranlib"
 deps=$work/deps
 sources=$work/sources
 mkdir -p "$deps/lib/pkgconfig" "$deps/include" "$sources"
+machines="--build=$here-linux-gnu --host=$machine-linux-gnu"
 small='-O2 -g0 -fPIC -ffunction-sections -fdata-sections'
 
-unpack() { # PACKAGE: Debian's source as $sources/PACKAGE
-    [ -d "$sources/$1" ] || (
+fetch() { # COMMAND...: apt-get, in $sources, with lists of Debian's sources and of packages for another machine
+    (
         . /etc/os-release
         mkdir -p "$sources/lists/partial"
         echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$sources/sources.list"
         printf 'Dir::Etc::SourceList "%s";\nDir::Etc::SourceParts "-";\nDir::State::Lists "%s";\nAPT::Sandbox::User "root";\n' \
             "$sources/sources.list" "$sources/lists" >"$sources/apt.conf"
+        if [ "$machine" != "$here" ]; then
+            echo "deb http://deb.debian.org/debian $VERSION_CODENAME main" >>"$sources/sources.list"
+            printf 'APT::Architecture "%s";\nAPT::Architectures {"%s";};\n' $debian $debian >>"$sources/apt.conf"
+        fi
         export APT_CONFIG="$sources/apt.conf"
         cd "$sources"
         [ -e updated ] || { apt-get update && touch updated; }
-        apt-get source "$1"
-        mv "$1"-[0-9]*/ "$1"
+        apt-get "$@"
     )
 }
+unpack() { # PACKAGE: Debian's source as $sources/PACKAGE
+    [ -d "$sources/$1" ] || (fetch source "$1" && cd "$sources" && mv "$1"-[0-9]*/ "$1")
+}
+if [ "$machine" != "$here" ]; then
+    system=$work/system
+    if [ ! -d "$system" ]; then
+        echo "fetching libraries for $debian"
+        fetch download zlib1g-dev liblzma-dev libiberty-dev libunwind-dev >"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
+        for package in "$sources"/*_"$debian".deb; do
+            dpkg-deb -x "$package" "$system"
+        done
+    fi
+fi
 
 isal() {
-    make -f Makefile.unx -j2 lib units='igzip crc mem' programs= CC="$CC" AR="$AR"
+    assembler=
+    [ "$machine" != aarch64 ] || assembler="AS=$work/bin/assemble"
+    make -f Makefile.unx -j2 lib units='igzip crc mem' programs= CC="$CC" AR="$AR" host_cpu="$machine" $assembler
     cp bin/isa-l.a "$deps/lib/libisal.a"
     mkdir -p "$deps/include/isa-l"
     cp include/*.h "$deps/include/isa-l"
 }
 microhttpd() {
-    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --disable-https --disable-doc \
+    ./configure $machines --prefix="$deps" --disable-shared --with-pic --disable-https --disable-doc \
         --disable-examples --disable-curl --disable-nls CFLAGS="$small"
     make -j2 -C src/microhttpd install
     make -C src/include install
@@ -117,7 +153,7 @@ curl() {
     for library in zlib brotli zstd libpsl libidn2 nghttp2 librtmp libssh2 libgsasl; do
         without="$without --without-$library"
     done
-    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --with-mbedtls="$deps" \
+    ./configure $machines --prefix="$deps" --disable-shared --with-pic --with-mbedtls="$deps" \
         --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt --disable-manual --disable-cookies --disable-alt-svc --disable-hsts \
         --disable-netrc --disable-doh $without CFLAGS="$small"
     make -j2 -C lib install
@@ -131,7 +167,7 @@ build() { # PACKAGE FUNCTION: once
     touch "$deps/$2.built"
 }
 elfutils() {
-    ./configure --host="$machine-linux-gnu" --disable-debuginfod --disable-libdebuginfod --disable-nls --without-bzlib \
+    ./configure $machines --disable-debuginfod --disable-libdebuginfod --disable-nls --without-bzlib \
         --without-zstd CFLAGS="$small -w -I$deps/include" LDFLAGS="-L$deps/lib"
     # The static libraries only.
     for library in lib/libeu libelf/libelf libcpu/libcpu libebl/libebl libdwelf/libdwelf libdwfl/libdwfl \
@@ -141,8 +177,9 @@ elfutils() {
     cp lib/libeu.a libelf/libelf.a libdw/libdw.a "$deps/lib"
 }
 unwinder() {
-    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --disable-tests --disable-documentation \
-        --disable-minidebuginfo --disable-coredump --disable-ptrace --disable-setjmp --disable-cxx-exceptions CFLAGS="$small -w"
+    ./configure $machines --prefix="$deps" --disable-shared --with-pic --disable-tests --disable-documentation \
+        --disable-minidebuginfo --disable-coredump --disable-ptrace --disable-setjmp --disable-cxx-exceptions \
+        CFLAGS="$small -w -Wno-error=incompatible-pointer-types"
     make -j2 -C src libunwind.la "libunwind-$machine.la"
     cp src/.libs/libunwind.a "$deps/lib"
     cp "src/.libs/libunwind-$machine.a" "$deps/lib/libunwind-generic.a"
@@ -156,9 +193,11 @@ describe() { # NAME VERSION LINK-ARGUMENTS: for pkg-config
 for header in zlib zconf lzma libelf gelf dwarf isa-l; do
     cp "/usr/include/$header.h" "$deps/include"
 done
-cp "/usr/include/$machine-linux-gnu"/libunwind*.h "$deps/include"
+cp "$system/usr/include/$machine-linux-gnu"/libunwind*.h "$deps/include"
 cp -r /usr/include/lzma /usr/include/elfutils /usr/include/libiberty "$top/src/base/compat/sys" "$deps/include"
-cp "$system/libz.a" "$system/liblzma.a" "$system/libiberty.a" "$deps/lib"
+for library in z lzma iberty; do
+    cp "$system/usr/lib/$machine-linux-gnu/lib$library.a" "$deps/lib"
+done
 build libisal isal
 build libmicrohttpd microhttpd
 build mbedtls mbedtls
@@ -177,9 +216,36 @@ describe libcurl 7.88.1 '-lcurl -lmbedtls -lmbedx509 -lmbedcrypto'
 # ---- deltaprof
 
 glibc_deps=$deps
+# A build for another machine is described by a file; nothing of it is run.
+configure() { # NAME DIRECTORY OPTION...
+    name=$1 directory=$2 cross=
+    shift 2
+    [ ! -e "$directory/build.ninja" ] || return 0
+    if [ "$machine" != "$here" ]; then
+        cross="--cross-file=$directory.txt"
+        cat >"$directory.txt" <<END
+[binaries]
+c = '$CC'
+ar = '$AR'
+ranlib = '$RANLIB'
+pkgconfig = 'pkg-config'
+[properties]
+needs_exe_wrapper = true
+pkg_config_libdir = '$PKG_CONFIG_LIBDIR'
+[built-in options]
+c_args = ['$(echo "$CFLAGS" | sed "s/ /', '/g")']
+c_link_args = ['$(echo "$LDFLAGS" | sed "s/ /', '/g")']
+[host_machine]
+system = 'linux'
+cpu_family = '$machine'
+cpu = '$machine'
+endian = 'little'
+END
+    fi
+    quietly "configuring $name" meson setup "$directory" "$top" $cross "$@"
+}
 export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig" CFLAGS="-I$deps/include" LDFLAGS="-L$deps/lib"
-[ -e "$work/build/build.ninja" ] ||
-    quietly "configuring deltaprof" meson setup "$work/build" "$top" --prefix /deltaprof --libdir lib -Dtests=disabled
+configure deltaprof "$work/build" --prefix /deltaprof --libdir lib -Dtests=disabled
 quietly "building deltaprof" ninja -C "$work/build"
 root=$work/root
 rm -rf "$root"
@@ -238,16 +304,15 @@ describe libisal 2.30 -lisal
 describe libelf 0.188 '-lelf -leu -lz'
 describe libmicrohttpd 0.9.75 -lmicrohttpd
 export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig" CFLAGS="-I$deps/include" LDFLAGS="-L$deps/lib -dynamic" CC="$work/bin/musl-cc"
-[ -e "$work/build-musl/build.ninja" ] ||
-    quietly "configuring deltaprof for musl" meson setup "$work/build-musl" "$top" --prefix /deltaprof --libdir lib/musl \
-        --bindir lib/musl/bin -Dtests=disabled -Dextras=disabled
+configure "deltaprof for musl" "$work/build-musl" --prefix /deltaprof --libdir lib/musl \
+    --bindir lib/musl/bin -Dtests=disabled -Dextras=disabled
 quietly "building deltaprof for musl" ninja -C "$work/build-musl"
 quietly "installing it into $root" meson install -C "$work/build-musl" --no-rebuild --destdir "$root"
 rm -rf "$bundle/include" "$bundle"/lib/musl/*.so
 ln -s ../lib/musl/bin/deltaprof "$bundle/bin/deltaprof-musl"
 
 find "$bundle" -type f | while read -r file; do
-    case $(head -c 4 "$file" | od -An -c) in *E*L*F*) strip --strip-unneeded "$file" ;; esac
+    case $(head -c 4 "$file" | od -An -c) in *E*L*F*) "$machine-linux-gnu-strip" --strip-unneeded "$file" ;; esac
 done
 # glibc's ld.so refuses a preloaded object of another system with one line, and runs the program: the byte EI_OSABI.
 printf '\377' | dd of="$(readlink -f "$bundle/lib/musl/libdeltaprof_preload.so.0")" bs=1 seek=7 conv=notrunc status=none
