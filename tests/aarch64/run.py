@@ -2,10 +2,13 @@
 """Builds deltaprof for aarch64, with branch protection, and tests it under kernels with pages of 4 and of 16 KiB.
 
 usage: run.py TOP DIRECTORY [all] [4k|16k] [TEST...]
+       run.py TOP DIRECTORY bundle BUNDLE-DIRECTORY [4k|16k] [CASE...]
 
 The kernels and the guest's system are Debian's packages for arm64, which a private root of apt fetches into DIRECTORY once
 (200 MB). qemu boots both kernels at once, and the guests run tests of the tree: a short choice, or with `all` what is known to
 work there, or the named ones. Tests that compile or need programs that the guest lacks are left out.
+The second form runs tests/bundle/test_bundle.py with an archive for aarch64, and with programs that it compiled here.
+PYTHONPATH leads to its modules.
 """
 import json
 import os
@@ -24,7 +27,7 @@ SECONDS = 700  # that a guest may take for the short choice
 
 # A test, and its cases; none: all.
 SHORT = {
-    'unit mem': [], 'unit vma': [], 'unit loader older glibc': [],
+    'unit mem': [], 'unit vma': [], 'unit bare_code': [], 'unit loader older glibc': [],
     'hooks exact': ['that_eight_threads_with_fork_and_dlopen_are_counted_exactly'],
     'hooks locks': ['that_the_profiles_agree_to_the_nanosecond'],
     'hooks fork': ['that_a_tick_between_two_blocks_of_a_child_loses_nothing'],
@@ -33,7 +36,7 @@ SHORT = {
     'hooks crash': ['that_a_stack_overflow_delivers', 'that_a_crash_while_threads_allocate_and_ticks_run_delivers'],
 }
 SHORT_TARGETS = ['deltaprof', 'deltaprof_preload', 'gzip', 'symbolize', 'lines', 'unwind', 'plugin', 'profile_pb2',
-                 'test_mem', 'test_vma', 'test_loader_older'] + \
+                 'test_mem', 'test_vma', 'test_bare_code', 'test_loader_older'] + \
                 ['victim_' + v for v in ('exact', 'locks', 'storm', 'tables', 'crash')]
 # `unit symbolize` compiles, `unit gate model` takes minutes of emulation.
 NOT_IN_ALL = {'unit symbolize', 'unit gate model'}
@@ -214,14 +217,33 @@ def pack_system():
     archive(os.path.join(DIR, 'system.cpio'), ROOT, with_directories([n for n in names_under(ROOT, lambda path: True) if not unused.search(n)]))
 
 
+def pack(paths):
+    archive(os.path.join(DIR, 'tree.cpio'), '/', with_directories([path[1:] for path in paths]))
+
+
+def files_of_tests():
+    return [os.path.join(TOP, d, n) for d in ('tests', 'examples', 'runtime_hooks')
+            for n in names_under(os.path.join(TOP, d), lambda path: '__pycache__' not in path)]
+
+
 def pack_tree():
     def is_used(path):
         return os.path.islink(path) or (os.access(path, os.X_OK) or '.so' in path or path.endswith('.py')) and '/meson-' not in path \
             and '.p/' not in path
     names = names_under(BUILD, is_used)
-    tree = [n for d in ('tests', 'examples', 'runtime_hooks') for n in names_under(os.path.join(TOP, d), lambda path: '__pycache__' not in path)
-            for n in [os.path.join(d, n)]]
-    archive(os.path.join(DIR, 'tree.cpio'), '/', with_directories([os.path.join(BUILD[1:], n) for n in names] + [os.path.join(TOP[1:], n) for n in tree]))
+    pack([os.path.join(BUILD, n) for n in names] + files_of_tests())
+
+
+def pack_bundle(bundle, cases):
+    """The archive, the programs that its test compiles, and that test, which is the only job."""
+    command = ['/usr/bin/python3', os.path.join(TOP, 'tests/bundle/test_bundle.py'), bundle]
+    modules = [os.path.abspath(path) for path in os.environ['PYTHONPATH'].split(':')]
+    env = {'PYTHONPATH': ':'.join(modules), 'PYTHONDONTWRITEBYTECODE': '1'}
+    run(*command, 'compile', env={**os.environ, **env})
+    archives = [name for name in os.listdir(bundle) if name.endswith('.tar.xz')]
+    pack({os.path.join(bundle, name) for name in [*archives, *('programs/' + name for name in os.listdir(bundle + '/programs'))]} |
+         {os.path.join(d, name) for d in modules for name in os.listdir(d) if name.endswith('.py')} | set(files_of_tests()))
+    return [{'name': 'bundle', 'cmd': [*command, *cases], 'env': env, 'timeout': 3600}]
 
 
 def tests_of(choice):
@@ -249,7 +271,7 @@ def boot(size, jobs, seconds, results):
             f.write(text)
         os.chmod(os.path.join(at, 'files', name), 0o755)
     os.makedirs(os.path.join(at, 'files/bin'))
-    for applet in 'mount', 'ip', 'poweroff', 'hostname':
+    for applet in 'mount', 'ip', 'poweroff', 'hostname', 'tar', 'unshare', 'xz':
         os.symlink('/bin/busybox', os.path.join(at, 'files/bin', applet))
     os.symlink('bash', os.path.join(at, 'files/bin/sh'))
     archive(os.path.join(at, 'job.cpio'), os.path.join(at, 'files'), with_directories(names_under(os.path.join(at, 'files'), lambda path: True)))
@@ -275,6 +297,8 @@ def main():
     if not os.path.exists(KEYRING):
         skip(f'no {KEYRING}')
     arguments = sys.argv[3:]
+    bundle = os.path.abspath(arguments[1]) if arguments[:1] == ['bundle'] else None
+    arguments = arguments[2:] if bundle else arguments
     sizes = [a for a in arguments if a in KERNELS] or list(KERNELS)
     named = [a for a in arguments if a not in KERNELS]
     choice = 'all' if named == ['all'] else named or SHORT
@@ -282,10 +306,14 @@ def main():
     if not os.path.exists(os.path.join(DIR, 'system.cpio')):
         unpack_system()
         pack_system()
-    configure()
-    build(choice is not SHORT)
-    pack_tree()
-    jobs, results = tests_of(choice), {}
+    if bundle:
+        jobs = pack_bundle(bundle, named)
+    else:
+        configure()
+        build(choice is not SHORT)
+        pack_tree()
+        jobs = tests_of(choice)
+    results = {}
     guests = [threading.Thread(target=boot, args=(size, jobs, SECONDS if choice is SHORT else 7200, results)) for size in sizes]
     for guest in guests:
         guest.start()

@@ -45,6 +45,18 @@ __attribute__((noinline, used)) static void allocate_below(void)
 }
 
 extern void without_unwind_data(void);
+#if defined(__aarch64__)
+__asm__(".pushsection .text\n"
+        ".type without_unwind_data, @function\n"
+        "without_unwind_data:\n"
+        "    stp x29, x30, [sp, -16]!\n"
+        "    mov x29, sp\n"
+        "    bl allocate_below\n"
+        "    ldp x29, x30, [sp], 16\n"
+        "    ret\n"
+        ".size without_unwind_data, . - without_unwind_data\n"
+        ".popsection\n");
+#else
 __asm__(".pushsection .text\n"
         ".type without_unwind_data, @function\n"
         "without_unwind_data:\n"
@@ -55,6 +67,7 @@ __asm__(".pushsection .text\n"
         "    ret\n"
         ".size without_unwind_data, . - without_unwind_data\n"
         ".popsection\n");
+#endif
 
 static int64_t cpu_ns(void)
 {
