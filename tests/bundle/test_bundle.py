@@ -231,6 +231,7 @@ class InRoot:
         self.assertGreater(mutex, 0)
         self.assertEqual(mutex, block)
 
+    @unittest.skipUnless(MACHINE == 'x86_64', 'on aarch64 the caller of strdup is missing')
     def test_stacks_are_whole_also_through_libc(self):
         program, compiler = next(iter(self.compilers.items()))
         compile_with(compiler, HERE + '/victim_libc.c', f'{self.root}{program}_libc')
@@ -240,8 +241,7 @@ class InRoot:
         among = {'duplicate': 1000, 'without_unwind_data': 1000}
         self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', set(among)), among)
         self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
-        if MACHINE == 'x86_64':
-            self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
+        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
 
     def test_lines(self):
         self.run_victim('heap_rate=1,symbolize=lines,out=/tmp/lines')
