@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int n_started;
 static void *volatile kept;
 
 __attribute__((noinline)) void *hundred(void)
@@ -35,6 +36,9 @@ static void allocate(void)
 
 static void *wait_for_the_lock(void *arg)
 {
+    n_started++;
+    while (n_started < 2) /* else one thread may be done before the other begins */
+        usleep(1000);
     for (int i = 0; i < 20; i++) {
         pthread_mutex_lock(&lock);
         usleep(2000);
