@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/unwind/bare_code.h - the unwind rule of code that has no unwind data, read from its instructions. Context: hook.
+ * host/unwind/bare_code.h - reads instructions: the unwind rule of code that has no unwind data, and the frame pointer
+ * of a function that has one. Context: hook.
  */
 #pragma once
 
@@ -41,3 +42,10 @@ void dp_bare_code_init(void);
  * thread's start, or main's. False for such a pc otherwise: nothing is known.
  */
 bool dp_bare_code_find(uintptr_t pc, bool is_caller, struct dp_cfi_row *row);
+
+/*
+ * For a function that begins at `start` and has called a function, or entered the kernel, at pc: the number of bytes
+ * from its stack pointer up to its frame pointer. end: of the mapping that has its code, no byte of which is read
+ * without a check that it is readable. False: the code does not show it; on other processors than x86_64 always.
+ */
+bool dp_unwind_prologue_depth(uintptr_t start, uintptr_t pc, uintptr_t end, uintptr_t *depth_bytes);

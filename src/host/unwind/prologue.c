@@ -12,7 +12,7 @@
  * for the call. The first two are seen; the caller checks that a return address lies above the frame pointer, for the
  * third.
  */
-#include "host/unwind/prologue.h"
+#include "host/unwind/bare_code.h"
 
 #include "base/mem.h"
 #include "host/objects/reach.h"

@@ -5,7 +5,7 @@
  * The kernel says where such a thread stands: its pc and sp, but no other register. The frame pointer is therefore not
  * known until the walk has passed a frame that saved it; functions that libc calls the kernel from do not need it, but
  * code that keeps frame pointers does (Rust's library, Ubuntu). A function's first instructions then tell where it is
- * (prologue.h). If they do not, the walk ends, and the stack counts as cut.
+ * (bare_code.h). If they do not, the walk ends, and the stack counts as cut.
  *
  * The thread may run again at any moment, unmap its stack, or end. So its words are copied by process_vm_readv, a page
  * at a time, which fails where there is no memory; and a walk is only used if the thread's CPU clock, read after it,

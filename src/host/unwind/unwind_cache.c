@@ -23,7 +23,6 @@
 #include "host/objects/objects.h"
 #include "host/unwind/bare_code.h"
 #include "host/unwind/known_code.h"
-#include "host/unwind/prologue.h"
 #include "host/unwind/registered.h"
 #include "host/unwind/rule.h"
 
