@@ -22,19 +22,13 @@ import unittest
 import urllib.request
 
 import receiver
+from programs import BUNDLE, CASES, CLEAN, GLIBC_COMPILER, HERE, MACHINE, MUSL, MUSL_COMPILER, TOP, compile_all, compile_with, copy_glibc, copy_musl, run
 from reader import by_function, files, load, sum_profiles
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
-BUNDLE, *CASES = sys.argv[1:]
 RELEASES = [name for name in CASES if name.islower() and name != 'compile']
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
 OLDEST = (2, 28)
 MAX_BYTES = 8 << 20
 EXACT = {'hundred': 100000, 'thousand': 500000}, 600000
-MACHINE, = re.findall(r'-(\w+)\.tar\.xz', ' '.join(os.listdir(BUNDLE)))
-MUSL = f'/lib/ld-musl-{MACHINE}.so.1'
-EXECUTED = ['-g', '-O1', '-fno-optimize-sibling-calls']
 # On an emulated aarch64 the library sometimes finds that a timer's signal interrupts calls, and uses none, with this line.
 NO_TIMERS = '' if MACHINE == 'x86_64' else r'(deltaprof\[\d+\]: cpu_rate: with this kernel the signals .*\n)?'
 # /proc is mounted in a mount namespace, which ends with the test.
@@ -46,10 +40,6 @@ def archive():
     found = glob.glob(os.path.join(BUNDLE, 'deltaprof-*.tar.xz'))
     assert len(found) == 1, found
     return found[0]
-
-
-def run(*command, **how):
-    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=how.pop('timeout', 60), env=CLEAN, **how)
 
 
 class Objects(unittest.TestCase):
@@ -118,23 +108,6 @@ class Wheel(unittest.TestCase):
             profiles = [load(path) for path in files(directory + '/out')]
             self.assertGreaterEqual(sum(sample.values['alloc_space'] for profile in profiles for sample in profile.samples
                                         if ('part', 'x') in sample.labels), 1000 * 1000)
-
-
-GLIBC_COMPILER = [BUNDLE + '/bin/cc', '-fno-sanitize=all']
-MUSL_COMPILER = ['musl-gcc', '-Wl,--eh-frame-hdr'] if MACHINE == 'x86_64' else [BUNDLE + '/bin/musl-cc', '-fno-sanitize=all', '-dynamic']
-
-
-def compile_with(compiler, source, program):
-    compiled = prepared(compiler, source)
-    if os.path.exists(compiled) and compiled != program:
-        shutil.copy(compiled, program)
-        return
-    subprocess.run([*compiler, *EXECUTED, '-o', program, source, '-lpthread'], check=True,
-                   env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
-
-
-def prepared(compiler, source):
-    return f'{BUNDLE}/programs/{os.path.basename(compiler[0])}-{os.path.basename(source)[:-2]}'
 
 
 def whole(profiles, kind):
@@ -294,23 +267,6 @@ class InRoot:
         shutil.copytree(self.root + '/opt/deltaprof', self.root + self.top, symlinks=True)
         self.run_victim('heap_rate=1,out=/tmp/elsewhere')
         self.assertEqual(self.sums('/tmp/elsewhere'), EXACT)
-
-
-def copy_glibc(root):
-    """The loader and the parts of libc that the command or the libraries may name, of this machine."""
-    with open('/proc/self/maps') as f:
-        lib, = set(re.findall(r'(/\S+/)libc\.so\.6', f.read()))
-    os.makedirs(root + lib)
-    for name in ('libc.so.6', 'libm.so.6', 'libpthread.so.0', 'libdl.so.2', 'librt.so.1'):
-        shutil.copy(lib + name, root + lib)
-    loader = re.search(r'interpreter: (\S+)\]', run('readelf', '-lW', '/bin/true').stdout).group(1)
-    os.makedirs(root + os.path.dirname(loader), exist_ok=True)
-    shutil.copy(loader, root + loader)
-
-
-def copy_musl(root):
-    os.makedirs(root + '/lib', exist_ok=True)
-    shutil.copy(MUSL, root + MUSL)
 
 
 class Slim(InRoot, unittest.TestCase):
@@ -495,13 +451,6 @@ def of_release(release):
 
 for each in RELEASES:
     globals()[each.capitalize()] = of_release(each)
-
-def compile_all():
-    shutil.rmtree(BUNDLE + '/programs', ignore_errors=True)
-    os.mkdir(BUNDLE + '/programs')
-    for compiler in GLIBC_COMPILER, MUSL_COMPILER:
-        for source in glob.glob(HERE + '/victim*.c'):
-            compile_with(compiler, source, prepared(compiler, source))
 
 
 if __name__ == '__main__':

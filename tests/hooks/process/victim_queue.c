@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks to be told by a signal when a message comes into its queue, before the profiler's thread exists; lets that thread
- * write a profile; then a child sends a message. Prints whether it was told. usage: victim_queue PATTERN-OF-THE-PROFILE
+ * Asks to be told by a signal when a message comes into its queue, before the profiler's thread exists; lets that
+ * thread write a profile; then a child sends a message. Prints whether it was told. usage: victim_queue
+ * PATTERN-OF-THE-PROFILE
  */
 #include <fcntl.h>
 #include <glob.h>
