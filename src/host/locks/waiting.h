@@ -84,7 +84,7 @@ struct dp_waiting {
 };
 
 /* The most slots that there can be. */
-enum { DP_WAITING_SLOTS = 16384 };
+enum { DP_WAITING_SLOTS = 8192 };
 
 /* How many threads wait without a slot. */
 unsigned dp_waiting_unlisted(void);
