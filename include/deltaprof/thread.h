@@ -157,11 +157,17 @@ struct deltaprof_site {
         (struct deltaprof_site){frame_[1], (uintptr_t)(frame_ + 2), frame_[0]};  \
     })
 #elif defined(__aarch64__)
+/* The stack pointer before the call, which a frame record does not tell. clang's __builtin_dwarf_cfa is the record. */
+#if defined(__clang__)
+#define DELTAPROF_SP_CALLER() __builtin_sponentry()
+#else
+#define DELTAPROF_SP_CALLER() __builtin_dwarf_cfa()
+#endif
 #define DELTAPROF_SITE_CALLER()                                                                                \
     __extension__({                                                                                            \
         const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                               \
         (struct deltaprof_site){(uintptr_t)__builtin_extract_return_addr((void *)__builtin_return_address(0)), \
-                                (uintptr_t)__builtin_dwarf_cfa(), frame_[0]};                                  \
+                                (uintptr_t)DELTAPROF_SP_CALLER(), frame_[0]};                                  \
     })
 #else
 #error "deltaprof knows x86_64 and aarch64"

@@ -204,7 +204,6 @@ class InRoot:
         self.assertGreater(mutex, 0)
         self.assertEqual(mutex, block)
 
-    @unittest.skipUnless(MACHINE == 'x86_64', 'on aarch64 the caller of strdup is missing')
     def test_stacks_are_whole_also_through_libc(self):
         program, compiler = next(iter(self.compilers.items()))
         compile_with(compiler, HERE + '/victim_libc.c', f'{self.root}{program}_libc')

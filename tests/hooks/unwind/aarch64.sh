@@ -11,15 +11,15 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # The hook halves of the subjects.
 hooks=$(for room in heap locks; do sed -n "/^${room}_hook_sources/,/^)/s|^  '\(.*\)',|$top/src/host/$room/\1|p" "$top/src/host/$room/meson.build"; done)
-build() { # OUT SOURCE FLAG...
-    out=$1 source=$2
-    shift 2
-    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
+build() { # COMPILER OUT SOURCE FLAG...
+    compiler=$1 out=$2 source=$3
+    shift 3
+    $compiler -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
         "$source" "$top"/src/host/shared/*.c "$top"/src/host/objects/*.c "$top"/src/host/unwind/*.c "$top"/src/host/thread/*.c "$top"/src/host/table/*.c \
         $hooks "$top"/src/host/api/recording.c "$top"/src/profile/*.c "$top"/src/tmpfs/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
-build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
-build "$dir/model" "$top/tests/unit/host/unwind/test_walk_model.c"
+build $cc "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
+build $cc "$dir/model" "$top/tests/unit/host/unwind/test_walk_model.c"
 n=0
 for flags in -O0 '-O2 -fomit-frame-pointer' '-O3 -fno-omit-frame-pointer' '-O2 -mbranch-protection=standard' '-O0 -mbranch-protection=pac-ret+leaf'; do
     n=$((n + 1))
@@ -27,3 +27,8 @@ for flags in -O0 '-O2 -fomit-frame-pointer' '-O3 -fno-omit-frame-pointer' '-O2 -
 done
 TICKS=${TICKS:-30} qemu-aarch64 -L $sysroot -cpu max "$dir/equal" auto "$dir"/shapes-*.so
 qemu-aarch64 -L $sysroot -cpu max "$dir/model" 200000
+# Once more from sites of a hook that clang compiled, whose frame record lies elsewhere than gcc's.
+if command -v clang >/dev/null; then
+    build 'clang --target=aarch64-linux-gnu' "$dir/equal-clang" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
+    TICKS=${TICKS:-10} qemu-aarch64 -L $sysroot -cpu max "$dir/equal-clang" auto "$dir"/shapes-[25].so
+fi
