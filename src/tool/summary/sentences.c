@@ -8,6 +8,7 @@
  * sentence at the end.
  */
 #include "tool/summary/sentence_parts.h"
+#include "tool/summary/stuck_names.h"
 
 #include "profile/comments.h"
 #include "profile/kinds.h"
@@ -281,6 +282,7 @@ static void read_stuck(const struct dp_summary_sentences *s, const char *file, s
             stuck->ms = ms;
             stuck->since_ns = d->time_ns + d->duration_ns - ms * 1000000;
             snprintf(stuck->text, sizeof stuck->text, "%s", rest + 1);
+            dp_summary_stuck_names(d, stuck->text, sizeof stuck->text);
         }
     }
     dp_query_source_fini(&source);
