@@ -28,6 +28,7 @@ SHORT = {
     'healthy': ('thread_per_connection', 'signal_handler_posts', 'timed_orders'),
     'healthy_outside': ('owner_in_child', 'condition_of_child', 'pipe_of_child'),
 }
+VERDICTS = 'eadlock of', 'which has ended', 'which never unlocks it here'
 INTERVAL_S, HEALTHY_S = 1, 13
 
 
@@ -46,7 +47,7 @@ def sentences(path):
 def stuck(path):
     """Place and text of the sentence about threads that never wake."""
     return next(((i, s['text']) for i, s in enumerate(sentences(path))
-                 if s['kind'] == 'stuck' and ('eadlock of' in s['text'] or 'which has ended' in s['text'])), None)
+                 if s['kind'] == 'stuck' and any(words in s['text'] for words in VERDICTS)), None)
 
 
 def processes_of(session):

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "host/locks/at_pipe.h"
 #include "host/locks/closed.h"
 #include "host/locks/last_unlock.h"
 #include "host/locks/holders.h"
@@ -33,6 +34,7 @@ enum { SHOWN_MAX = 4, RETRY_NS = 1000000000 };
  * other. */
 #define NEVER_WAKES_NS INT64_C(1000000000)
 #define STUCK_NS       INT64_C(10000000000)
+#define AT_PIPE_NS     INT64_C(5000000000)      /* a thread that is joined stays at a pipe for so long */
 #define LINE_BYTES     (DP_LOG_LINE_BYTES - 64) /* the log puts the process's id before it */
 
 static DP_LARGE int64_t told[DP_WAITING_SLOTS];
@@ -97,6 +99,15 @@ static void add_thread(struct line *l, int32_t tid)
     add(l, name[0] ? "thread %d (%s)" : "thread %d%s", (int)tid, name);
 }
 
+/* A holder that will never unlock. */
+static void add_gone(struct line *l, struct dp_holder holder)
+{
+    add(l,
+        holder.in_parent ? "held by thread %d of the parent process when it forked, which never unlocks it here"
+                         : "held by thread %d, which has ended",
+        (int)holder.tid);
+}
+
 static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
 {
     int64_t ms = (l->now_ns - wait->begin_ns) / 1000000;
@@ -112,13 +123,18 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
     }
     if (holder.n_readers) {
         add(l, " held by %u reader%s,", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
-        if (holder.reader)
+        if (holder.ended_reader)
+            add(l, holder.n_readers == 1 ? " thread %d, which has ended," : " one of them thread %d, which has ended,",
+                (int)holder.ended_reader);
+        else if (holder.reader)
             add(l, holder.n_readers == 1 ? " thread %d," : " one of them thread %d,", (int)holder.reader);
     } else if (holder.tid == wait->tid)
         add(l, " held by itself,");
-    else if (holder.ended)
-        add(l, " held by thread %d, which has ended,", (int)holder.tid);
-    else if (holder.is_elsewhere)
+    else if (holder.ended) {
+        add(l, " ");
+        add_gone(l, holder);
+        add(l, ",");
+    } else if (holder.is_elsewhere)
         add(l, " held by thread %d of another process,", (int)holder.tid);
     else if (holder.tid)
         add(l, " held by thread %d,", (int)holder.tid);
@@ -129,6 +145,7 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
 static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
 {
     uintptr_t first;
+    struct dp_at_pipe at;
     dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     if (holder.tid && !holder.ended && !holder.is_elsewhere) {
         long call = dp_task_call(holder.tid, &first);
@@ -140,6 +157,9 @@ static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_
             add(l, " is in system call %ld", call);
         else
             add(l, call == DP_TASK_RUNS ? " runs" : " does not wait for a lock");
+        if (dp_at_pipe_find(holder.tid, &at) && at.ns >= NEVER_WAKES_NS)
+            add(l, " of pipe:[%llu] for %lld s or more: a deadlock if thread %d is to %s", (unsigned long long)at.pipe,
+                (long long)(at.ns / NEVER_WAKES_NS), (int)wait->tid, at.writes ? "read from it" : "write to it");
     }
     if (last_unlock) {
         add(l, "; last released, while a thread waited,");
@@ -247,9 +267,14 @@ static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int6
         return 0;
     if ((*n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX)))
         return 3;
-    if (is_join || !dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
+    if (!dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
         return 0;
-    return dp_waits_holder(wait).ended && !dp_waits_may_time_out(wait) ? 2 : waited_ns >= STUCK_NS;
+    struct dp_holder holder = dp_waits_holder(wait);
+    struct dp_at_pipe at;
+    bool is_at_pipe = holder.tid && !holder.ended && !holder.is_elsewhere && dp_at_pipe_find(holder.tid, &at);
+    if (is_join) /* one that reads may be idle */
+        return is_at_pipe && at.writes && at.ns >= AT_PIPE_NS && waited_ns >= STUCK_NS;
+    return (holder.ended || holder.ended_reader) && !dp_waits_may_time_out(wait) ? 2 : waited_ns >= STUCK_NS;
 }
 
 /* The next longest wait for a lock whose holder is not known: of two that wait for each other, both are to be seen. */
@@ -280,10 +305,10 @@ static void add_closed_thread(struct line *l, const struct dp_closed_thread *thr
         add_thread(l, thread->tid);
     else
         add(l, "thread %d of process %d", (int)thread->tid, (int)thread->pid);
-    if (thread->unseen.lock)
-        add(l, " waits for mutex 0x%llx held by thread %d, which has ended", (unsigned long long)thread->unseen.lock,
-            (int)dp_waits_holder(&thread->unseen).tid);
-    else if (thread->pipe)
+    if (thread->unseen.lock) {
+        add(l, " waits for mutex 0x%llx ", (unsigned long long)thread->unseen.lock);
+        add_gone(l, dp_waits_holder(&thread->unseen));
+    } else if (thread->pipe)
         add(l, " is in %s() of pipe:[%llu]", dp_task_call_name(thread->call), (unsigned long long)thread->pipe);
     else
         add(l, " waits for its own process");

@@ -20,6 +20,8 @@
 #include "host/locks/holders.h"
 
 #include "base/libc.h"
+#include "base/process.h"
+#include "host/locks/ended_reader.h"
 #include "host/locks/futex_class.h"
 #include "host/table/labels.h"
 #include "base/task.h"
@@ -114,6 +116,24 @@ static bool is_nowhere(int32_t tid, bool in_this_process)
     return nowhere;
 }
 
+/*
+ * Whether the thread is one of a process that forked this one, directly or not, and is older than this one: then a lock
+ * of this process that it holds was copied while locked.
+ */
+static bool is_in_parent(int32_t tid)
+{
+    enum { FIELD_PARENT = 4, FIELD_START = 22, GENERATIONS_MOST = 8 };
+    pid_t pid = dp_task_process ? dp_task_process : dp_process_pid();
+    uint64_t begin = dp_process_stat(pid, pid, FIELD_START, NULL);
+    for (int i = 0; i < GENERATIONS_MOST && pid > 0; i++) {
+        pid = (pid_t)dp_process_stat(pid, pid, FIELD_PARENT, NULL);
+        uint64_t start = pid > 0 ? dp_process_stat(pid, tid, FIELD_START, NULL) : 0;
+        if (start)
+            return start <= begin;
+    }
+    return false;
+}
+
 struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
 {
     union {
@@ -140,6 +160,11 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
     bool is_foreign = holder.tid && is_nowhere(holder.tid, true);
     holder.ended = is_foreign && (!wait->is_shared || is_nowhere(holder.tid, false));
     holder.is_elsewhere = is_foreign && !holder.ended;
+    holder.in_parent = holder.ended && !is_nowhere(holder.tid, false) && is_in_parent(holder.tid);
+    if (holder.n_readers && wait->kind == DELTAPROF_LOCK_WRITE && !dp_task_process)
+        holder.ended_reader = dp_ended_reader_find(wait->lock);
+    if (holder.ended_reader && !is_nowhere(holder.ended_reader, true))
+        holder.ended_reader = 0;
     return holder;
 }
 

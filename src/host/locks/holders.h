@@ -29,11 +29,13 @@ bool dp_waits_is_for_holder(const struct dp_waiting *);
 bool dp_waits_is_for_lock(const struct dp_waiting *);
 
 struct dp_holder {
-    int32_t tid;        /* the thread that holds the lock, or that a join waits for; 0: not known */
-    bool ended;         /* that thread does not exist any more */
-    bool is_elsewhere;  /* it is a thread of another process */
-    uint32_t n_readers; /* how many threads hold the rwlock for reading; 0: none, or another kind of lock */
-    int32_t reader;     /* the one of them that is in the circle; 0: not known. dp_waits_holder does not fill it */
+    int32_t tid;       /* the thread that holds the lock, or that a join waits for; 0: not known */
+    bool ended;        /* that thread does not exist any more */
+    bool is_elsewhere; /* it is a thread of another process */
+    bool in_parent; /* it has not ended, but is of the process that forked this one: the child has its lock, locked */
+    uint32_t n_readers;   /* how many threads hold the rwlock for reading; 0: none, or another kind of lock */
+    int32_t ended_reader; /* one of them that has ended; 0: none is known */
+    int32_t reader;       /* the one of them that is in the circle; 0: not known. dp_waits_holder does not fill it */
 };
 struct dp_holder dp_waits_holder(const struct dp_waiting *);
 

@@ -43,6 +43,7 @@
 #include "host/thread/gate.h"
 #include "host/locks/pairing.h"
 #include "host/table/labels.h"
+#include "host/locks/ended_reader.h"
 #include "host/locks/last_unlock.h"
 #include "host/table/record.h"
 #include "host/table/table.h"
@@ -341,6 +342,7 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
 void deltaprof_lock_destroyed(const void *lock)
 {
     struct deltaprof_owed owed;
+    dp_ended_reader_drop((uintptr_t)lock);
     if (!deltaprof_lock_unlock_begin(&owed, lock) || !dp_load_relaxed(&dp_wait_rates.mutex))
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)

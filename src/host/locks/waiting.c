@@ -33,6 +33,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/locks/ended_reader.h"
 #include "host/shared/shared.h"
 #include "host/shared/table_file.h"
 #include "host/table/record.h"
@@ -252,6 +253,9 @@ void dp_waiting_thread_ends(void)
     if (slot && dp_shared_may_write_now()) /* else it is the parent's: no fork handler has seen this process */
         free_slot(slot);
     self->waiting = 0;
+    for (unsigned i = 0; i < DP_WAITING_READS; i++)
+        if (self->reads[i])
+            dp_ended_reader_note(self->reads[i], (int32_t)syscall(SYS_gettid));
 }
 
 DP_IN_CHILD void dp_waiting_fork_child(void)

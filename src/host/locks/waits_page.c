@@ -60,11 +60,13 @@ static int write_circle(struct page *p, const struct dp_waiting *first)
 }
 
 /* The readers of a lock are not known; but which threads would make it a deadlock if they were among them. */
-static int write_readers(struct page *p, const struct dp_waiting *wait, uint32_t n_readers)
+static int write_readers(struct page *p, const struct dp_waiting *wait, uint32_t n_readers, int32_t ended)
 {
     const struct dp_waiting *suspects[4];
     size_t n = dp_waits_suspects(&p->waits, wait, suspects, 4);
     int err = print(p, ", held by %u reader%s", (unsigned)n_readers, n_readers == 1 ? "" : "s");
+    if (!err && ended)
+        err = print(p, ", one of them thread %d, which has ended", (int)ended);
     for (size_t i = 0; !err && i < n && i < 4; i++)
         err = print(p, i ? " or %d" : ", a deadlock if one of them is thread %d", (int)suspects[i]->tid);
     return err || n <= 4 ? err : print(p, " or %zu more", n - 4);
@@ -74,7 +76,7 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
 {
     const struct dp_waiting *members[1];
     if (holder.n_readers)
-        return write_readers(p, wait, holder.n_readers);
+        return write_readers(p, wait, holder.n_readers, holder.ended_reader);
     if (!holder.tid)
         return 0;
     bool is_circle = dp_waits_circle(&p->waits, wait, members, 1);
@@ -84,7 +86,9 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
         return print(p, ", which it has got");
     int err = print(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
     if (err || holder.ended)
-        return err ? err : print(p, ", which has ended");
+        return err                ? err
+               : holder.in_parent ? print(p, " of the parent process when it forked, which never unlocks it here")
+                                  : print(p, ", which has ended");
     if (holder.is_elsewhere)
         return print(p, " of another process");
     if (is_circle)

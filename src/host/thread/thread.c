@@ -117,6 +117,11 @@ static void release_block(void *block)
 static void thread_ends(void *block)
 {
     struct dp_thread *self = dp_thread_self();
+    bool reads = self->reads[0] || self->reads[1];
+    if (reads && self->state != DP_THREAD_ENDING && !pthread_setspecific(pool.key, block)) {
+        self->state = DP_THREAD_ENDING; /* a destructor of another key may unlock them: ends after all those */
+        return;
+    }
     self->state = DP_THREAD_ENDED;
     void (*fn)(void) = dp_load_relaxed(&at_end);
     if (fn)

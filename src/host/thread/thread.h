@@ -16,7 +16,7 @@
  */
 enum dp_thread_sample_page { DP_SAMPLE_PAGE_NONE, DP_SAMPLE_PAGE_ASKED, DP_SAMPLE_PAGE_TAKEN, DP_SAMPLE_PAGE_GIVEN };
 
-enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
+enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDING, DP_THREAD_ENDED };
 
 /* Has the memory of deltaprof_thread. may_alias: the inline functions of the public thread.h access it by that type. */
 struct __attribute__((may_alias)) dp_thread {

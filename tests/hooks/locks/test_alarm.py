@@ -87,9 +87,53 @@ def first_sentence(how):
 def that_threads_that_never_wake_are_the_first_sentence_of_the_summary():
     for how, words in (('circle', 'deadlock of 3 threads: '), ('inherits', 'deadlock of 3 threads: '), ('robust', 'deadlock of 3 threads: '),
                        ('left', 'deadlock of 3 threads: '), ('joins', 'deadlock of 2 threads: '), ('joins_only', 'deadlock of 3 threads: '), ('itself', 'deadlock of a thread with itself: '), ('behind', 'deadlock of a thread with itself: '),
-                       ('ended', 'which has ended,')):
+                       ('ended', 'which has ended,'), ('ended_reader', ' held by 1 reader, thread ')):
         kind, said = first_sentence(how)
         assert kind == 'stuck' and words in said, (how, kind, said)
+
+
+def that_a_lock_that_was_copied_by_fork_is_held_by_a_thread_of_the_parent():
+    """The child names functions although it has loaded no module for that."""
+    out = new_directory()
+    with subprocess.Popen([victim('alarm'), 'parent'], env=environment('interval=200ms,block_rate=1ns', out), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        def first():
+            answer = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'summary', '--json', out], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+            return next((s['text'] for s in json.loads(answer)['sentences'] if s['kind'] == 'stuck'), None)
+        try:
+            wait_until(lambda: reader.files(out, 'block'))
+            text = wait_until(first)
+        finally:
+            p.kill()
+    assert re.search(r' waits \S+ s for mutex 0x\w+ held by thread \d+ of the parent process when it forked, which never unlocks it here, in wants_to_lock\.$', text), text
+
+
+def that_a_thread_that_does_not_move_at_a_pipe_is_told_with_the_one_that_could_move_it():
+    """Of one that moves, only what it does."""
+    outs = {how: new_directory() for how in ('pipe_and_mutex', 'pipe_and_join', 'pipe_moves')}
+    victims = [subprocess.Popen([victim('alarm'), how], env=environment('interval=500ms,block_rate=1ns', out), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+               for how, out in outs.items()]
+
+    def said():
+        texts = {}
+        for how, out in outs.items():
+            answer = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'summary', '--json', out], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+            texts[how] = next((s['text'] for s in json.loads(answer)['sentences'] if s['kind'] == 'stuck'), '')
+        return texts if all(texts.values()) and texts['pipe_and_mutex'].count('a deadlock if') and texts['pipe_and_join'].count('a deadlock if') else None
+    try:
+        wait_until(lambda: all(reader.files(out, 'block') for out in outs.values()))
+        texts = wait_until(said)
+    finally:
+        for p in victims:
+            p.kill()
+            p.wait()
+            p.stdin.close()
+            p.stderr.close()
+    moves = texts.pop('pipe_moves')
+    unless_busy('a deadlock if' not in moves and 'held by thread' in moves, moves)
+    for how, first in (('pipe_and_mutex', r'mutex 0x\w+ held by thread (\d+), in waits_for_ended'), ('pipe_and_join', r'the end of thread (\d+), in joins_a_writer')):
+        found = re.search(rf': thread (\d+) \(\w+\) waits \S+ s for {first}; thread (\d+) \(\w+\) is in write\(\) of pipe:\[\d+\] for \d+ s or more'
+                          r': a deadlock if thread (\d+) is to read from it\.$', texts[how])
+        assert found and found[1] == found[4] and found[2] == found[3], texts[how]
 
 
 def that_a_long_wait_for_a_lock_of_another_library_is_told_with_the_other_one():
@@ -112,7 +156,7 @@ def that_a_long_wait_for_a_lock_of_another_library_is_told_with_the_other_one():
 
 
 def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
-    for how in 'idle', 'abandoned', 'readers', 'writer', 'chain', 'released', 'shared', 'shared_rwlock', 'foreign':
+    for how in 'idle', 'abandoned', 'readers', 'writer', 'chain', 'released', 'shared', 'shared_rwlock', 'foreign', 'late_reader':
         kind, said = first_sentence(how)
         assert kind != 'stuck', (how, said)
 

@@ -23,6 +23,12 @@
  *     victim_alarm writer      a thread waits to read while another one writes
  *     victim_alarm chain       a thread waits for a thread that waits for a thread that sleeps
  *     victim_alarm ended       a thread waits for a mutex whose holder ended without unlocking it
+ *     victim_alarm ended_reader    a thread waits to write; a reader ended without unlocking it
+ *     victim_alarm late_reader     the same, but that reader unlocked it after its function, and another one reads
+ *     victim_alarm parent      a thread of a child process waits for a mutex that a thread of this one held at the fork
+ *     victim_alarm pipe_and_mutex  a thread writes to a full pipe with the mutex that the pipe's reader waits for
+ *     victim_alarm pipe_and_join   a thread waits for the end of one that writes to a full pipe
+ *     victim_alarm pipe_moves  as pipe_and_mutex, but a third thread reads from time to time
  *     victim_alarm idle        threads wait for a condition, a semaphore, a barrier and each other's end
  *     victim_alarm abandoned   two threads left their waits: one by longjmp, one was cancelled
  *     victim_alarm released    main unlocks the mutex some times while the thread waits, and locks it again
@@ -142,6 +148,49 @@ __attribute__((noinline)) void *waits_for_ended(void *unused)
 {
     pthread_barrier_wait(&ready);
     pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+static pthread_key_t late;
+
+static void unlocks_late(void *unused)
+{
+    (void)unused;
+    pthread_rwlock_unlock(&rwlock);
+}
+
+static void *ends_as_reader(void *is_late)
+{
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_setspecific(late, is_late);
+    return NULL;
+}
+
+static int full[2];
+
+__attribute__((noinline)) void *writes_with_lock(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    pthread_barrier_wait(&ready);
+    while (write(full[1], "", 1) == 1)
+        ;
+    return unused;
+}
+
+__attribute__((noinline)) void *joins_a_writer(void *unused)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, writes_with_lock, NULL);
+    pthread_join(thread, NULL);
+    return unused;
+}
+
+static void *reads_sometimes(void *unused)
+{
+    char page[4096];
+    pthread_barrier_wait(&ready);
+    while (usleep(20000) == 0 && read(full[0], page, sizeof page) > 0)
+        ;
     return unused;
 }
 
@@ -322,6 +371,17 @@ static void wait_for_child(int robust)
         pthread_create(&(pthread_t){0}, NULL, wants_to_lock, mutex);
 }
 
+/* The child has a copy of the mutex, and not the thread that holds it. */
+static void fork_with_lock(void)
+{
+    start_all(1, (void *(*[])(void *)){holds_and_sleeps});
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        start(wants_to_lock, 0);
+        stays();
+    }
+}
+
 static void abandon(void)
 {
     pthread_barrier_init(&ready, NULL, 2);
@@ -384,9 +444,9 @@ int main(int argc, char **argv)
         lock_to_read = pthread_rwlock_tryrdlock;
     if (!strncmp(how, "reader_waits", 12))
         start_all(2, (void *(*[])(void *)){reads_and_locks, writes_behind_a_reader});
-    else if (!strncmp(how, "two_rwlocks", 11)) {
+    else if (!strncmp(how, "two_rwlocks", 11))
         start_all(2, (void *(*[])(void *)){reads_and_writes, reads_and_writes});
-    } else if (!strcmp(how, "itself"))
+    else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
     else if (!strcmp(how, "joins"))
         start_all(2, (void *(*[])(void *)){waits_for_ended, joins_with_lock});
@@ -408,7 +468,23 @@ int main(int argc, char **argv)
                                            waits_for_condition});
     else if (!strcmp(how, "abandoned"))
         abandon();
-    else if (!strcmp(how, "ended")) {
+    else if (!strcmp(how, "ended_reader") || !strcmp(how, "late_reader")) {
+        bool is_late = !strcmp(how, "late_reader");
+        pthread_key_create(&late, unlocks_late);
+        pthread_join(start(ends_as_reader, is_late), NULL);
+        start_all(is_late ? 2 : 1, (void *(*[])(void *)){is_late ? reads : wants_to_write, wants_to_write});
+    } else if (!strcmp(how, "parent"))
+        fork_with_lock();
+    else if (!strncmp(how, "pipe", 4)) {
+        if (pipe(full))
+            abort();
+        if (!strcmp(how, "pipe_and_join"))
+            start_all(1, (void *(*[])(void *)){joins_a_writer}); /* its writer comes to the barrier */
+        else if (!strcmp(how, "pipe_moves"))
+            start_all(3, (void *(*[])(void *)){writes_with_lock, waits_for_ended, reads_sometimes});
+        else
+            start_all(2, (void *(*[])(void *)){writes_with_lock, waits_for_ended});
+    } else if (!strcmp(how, "ended")) {
         pthread_join(start(ends_with_lock, 0), NULL);
         start_all(1, (void *(*[])(void *)){waits_for_ended});
     }
