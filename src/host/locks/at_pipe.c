@@ -13,12 +13,14 @@
 #include <sys/syscall.h>
 
 enum { ROWS_SEEN = 64 };
+#define LOOK_AGAIN_NS INT64_C(100000000) /* one report asks for each thread that waits behind this one */
 
 static struct seen {
     int32_t tid;
     uint64_t switches;
     uintptr_t stack;
-    int64_t since_ns;
+    int64_t since_ns, looked_ns; /* looked_ns: when the descriptors of all processes were last read */
+    bool is_only_here;
 } rows[ROWS_SEEN];
 
 static int is_other(int32_t pid, void *self)
@@ -40,10 +42,14 @@ bool dp_at_pipe_find(int32_t tid, struct dp_at_pipe *at)
     at->pipe = dp_pipe_of(self, tid, (int)call.arguments[0]);
     if (!at->pipe)
         return false;
-    struct seen now = {tid, dp_task_switches(0, tid), call.stack, dp_clock_ns()},
+    struct seen now = {tid, dp_task_switches(0, tid), call.stack, dp_clock_ns(), 0, false},
                 *row = &rows[(uint32_t)tid % ROWS_SEEN];
     if (row->tid != now.tid || row->switches != now.switches || row->stack != now.stack)
         *row = now;
     at->ns = now.since_ns - row->since_ns;
-    return !dp_pipe_each_end(at->pipe, reads, self, is_other, &self);
+    if (!row->looked_ns || now.since_ns - row->looked_ns > LOOK_AGAIN_NS) {
+        row->is_only_here = !dp_pipe_each_end(at->pipe, reads, self, is_other, &self);
+        row->looked_ns = now.since_ns;
+    }
+    return row->is_only_here;
 }
