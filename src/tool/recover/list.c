@@ -235,7 +235,7 @@ static int settle_files(const char *directory, char *why)
     return err;
 }
 
-int dp_recover_serve(const char *directory, const char *out, char *why)
+int dp_recover_lock(const char *directory, char *why)
 {
     const char *what = "lock";
     char path[PATH_MAX];
@@ -245,27 +245,26 @@ int dp_recover_serve(const char *directory, const char *out, char *why)
         snprintf(path, sizeof path, "%s", directory);
     int dir = dp_tables_place_open(path, true, &what);
     int fd = dir < 0 ? dir : dp_tables_place_lock(dir);
-    char before[PATH_MAX] = "";
-    if (fd >= 0)
-        dp_tables_place_files(dir, before);
     if (dir >= 0)
         close(dir);
-    int err = *before && strcmp(before, out) ? settle_files(path, why) : 0;
-    if (err) {
-        close(fd);
-        return err;
-    }
-    err = fd < 0 ? 0 : dp_tables_place_set_files(fd, out);
-    if (err) {
-        close(fd);
-        fd = err;
-        what = "write the file `" DP_TABLES_SERVE_FILE "`";
-    }
     if (fd == -EAGAIN)
         dp_text_format(why, DP_RECOVER_WHY, "%s: another deltaprof serve has this directory", path);
     else if (fd < 0)
         dp_text_format(why, DP_RECOVER_WHY, "%s: cannot %s: %s", path, what, strerror(-fd));
     return fd;
+}
+
+int dp_recover_serve(int lock, const char *directory, const char *out, char *why)
+{
+    char before[PATH_MAX];
+    int err = dp_recover_was_served(directory, before) && strcmp(before, out) ? settle_files(directory, why) : 0;
+    if (err)
+        return err;
+    err = dp_tables_place_set_files(lock, out);
+    if (err)
+        dp_text_format(why, DP_RECOVER_WHY, "cannot write the file `" DP_TABLES_SERVE_FILE "` beside the tables: %s",
+                       strerror(-err));
+    return err;
 }
 
 bool dp_recover_is_served(const char *directory)

@@ -130,12 +130,17 @@ int dp_recover_delete(const char *directory, const struct dp_recover_table *tabl
 
 /*
  * Takes the lock of the one program that serves a directory: while it lives, processes that end leave their tables to
- * it, and others deliver none. out: the directory, an absolute path, in which it writes files of the processes that
- * write none themselves; "": it writes none. When it ends, or is killed, processes go on to leave their tables for an
- * hour (dp_recover_touch_files), and their last files belong there. An earlier program may have written them to another
- * directory. Returns a descriptor to keep, or a negative errno; -EAGAIN: another program has it.
+ * it, and others deliver none. What an earlier program left is as it was: this one may still fail to start. Returns a
+ * descriptor to keep, or a negative errno; -EAGAIN: another program has it.
  */
-int dp_recover_serve(const char *directory, const char *out, char *why);
+int dp_recover_lock(const char *directory, char *why);
+/*
+ * With that descriptor: it serves from now on. out: the directory, an absolute path, in which it writes files of the
+ * processes that write none themselves; "": it writes none. When it ends, or is killed, processes go on to leave their
+ * tables for an hour (dp_recover_touch_files), and their last files belong there. An earlier program may have written
+ * them to another directory. 0 or a negative errno.
+ */
+int dp_recover_serve(int lock, const char *directory, const char *out, char *why);
 /* With that descriptor: the hour begins now. */
 void dp_recover_touch_files(int lock);
 /* With that descriptor: no program is to write any files. */

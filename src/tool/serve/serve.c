@@ -212,7 +212,8 @@ bool dp_serve_address_parse(const char *text, bool has_token, const char *verb, 
     return false;
 }
 
-static int open_socket(const struct dp_serve_options *options, struct dp_config_address address)
+static int open_socket(const struct dp_serve_options *options, struct dp_config_address address,
+                       struct dp_config_address *bound)
 {
     dp_http_access_init(options->token, address.local && address.any.sa_family != AF_UNIX);
     int fd = dp_http_socket_open(&address, options->listen);
@@ -223,18 +224,29 @@ static int open_socket(const struct dp_serve_options *options, struct dp_config_
     }
     if (fd < 0)
         dp_query_print_error("serve", "--listen %s: %s", options->listen, strerror(-fd));
-    else if (address.any.sa_family == AF_UNIX)
+    *bound = address;
+    return fd;
+}
+
+static void print_address(const struct dp_serve_options *options, const struct dp_config_address *address)
+{
+    if (address->any.sa_family == AF_UNIX)
         printf("profiles of %s at %s\n", dp_serve_family.workers.path, options->listen);
     else
         printf("profiles of %s at http://%.*s:%u/debug/pprof/\n", dp_serve_family.workers.path,
                (int)(strrchr(options->listen, ':') - options->listen), options->listen,
-               (unsigned)ntohs(address.in.sin_port));
+               (unsigned)ntohs(address->in.sin_port));
     fflush(stdout);
-    if (fd >= 0 && options->program) { /* nobody reads on */
+    if (options->program) { /* nobody reads on */
         (void)!freopen("/dev/null", "w", stdout);
         (void)!freopen("/dev/null", "w", stderr);
     }
-    return fd;
+}
+
+static void close_socket(int socket)
+{
+    close(socket);
+    dp_http_socket_remove_file();
 }
 
 static void print_failure(const char *why)
@@ -305,12 +317,38 @@ static bool save_cursors(void)
     return saved > 0;
 }
 
+/*
+ * What can fail comes before what changes the files beside the tables: after a start that failed, the next server goes
+ * on where the last one ended. Returns the lock; or a negative errno, and the reason was printed.
+ */
+static int begin_serving(const struct dp_serve_options *options, const char *out, struct dp_config_address *address,
+                         int *socket)
+{
+    char why[DP_RECOVER_WHY];
+    sigset_t ends;
+    int lock = dp_recover_lock(options->tables, why);
+    if (lock < 0) {
+        dp_query_print_error("serve", "%s", why);
+        return lock;
+    }
+    block_ends(&ends);
+    *socket = open_socket(options, *address, address);
+    int err = *socket < 0 ? *socket : dp_recover_serve(lock, options->tables, out, why);
+    if (!err)
+        return lock;
+    if (*socket >= 0) {
+        dp_query_print_error("serve", "%s", why);
+        close_socket(*socket);
+    }
+    close(lock);
+    return err;
+}
+
 int dp_serve_run(const struct dp_serve_options *options)
 {
     struct dp_serve_family *f = &dp_serve_family;
     static char modules[PATH_MAX];
     static struct dp_module http = {.name = "http"};
-    char why[DP_RECOVER_WHY];
     const struct dp_http_server_ops *ops = NULL;
     struct dp_config_address address;
     if (!dp_serve_address_parse(options->listen, *options->token, "serve", "--listen", &address))
@@ -323,7 +361,7 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_query_print_error("serve", "the module http is not there: %s", http.error ? http.error : "not installed");
         return DP_EXIT_FAILED;
     }
-    char out[PATH_MAX] = "", before[PATH_MAX];
+    char out[PATH_MAX] = "";
     if (!prepare_files(options, out))
         return DP_EXIT_FAILED;
     dp_mem_cap(SIZE_MAX); /* what the processes did is joined here */
@@ -336,33 +374,28 @@ int dp_serve_run(const struct dp_serve_options *options)
     f->out = out;
     limit.keep = options->out ? (uint64_t)options->keep : 0;
     f->workers.interval_ns = options->out ? options->interval_ns : 0;
-    bool goes_on = dp_recover_was_served(options->tables, before);
-    int lock = dp_recover_serve(options->tables, out, why);
-    if (lock < 0) {
-        dp_query_print_error("serve", "%s", why);
+    int socket = -1, lock = begin_serving(options, out, &address, &socket);
+    if (lock < 0)
         return DP_EXIT_FAILED;
-    }
     bool is_saved = false;
     continue_cursors(options);
     int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
     err = err < 0 ? err : 0;
-    sigset_t ends;
-    block_ends(&ends);
-    int socket = err ? -1 : open_socket(options, address);
-    if (socket >= 0) {
+    bool began = !err;
+    if (began) {
+        print_address(options, &address);
         err = serve(options, ops, socket, lock);
         if (err)
             dp_query_print_error("serve", "%s: %s", options->listen, strerror(-err));
-        close(socket);
-        dp_http_socket_remove_file();
     }
-    if (socket >= 0)
+    close_socket(socket);
+    if (began) {
         finish_files(options->program);
-    if (socket >= 0 && !options->program)
-        is_saved = save_cursors();
+        is_saved = !options->program && save_cursors();
+    }
     if (is_saved && !*out)
         dp_recover_keep_tables(lock);
-    else if (options->program || (socket < 0 && !goes_on))
+    else if (options->program)
         dp_recover_end_files(lock);
     else
         dp_recover_touch_files(lock);
@@ -371,5 +404,5 @@ int dp_serve_run(const struct dp_serve_options *options)
     dp_serve_cursors_fini(&f->cursors);
     dp_serve_workers_fini(&f->workers);
     close(lock);
-    return socket < 0 || err ? DP_EXIT_FAILED : 0;
+    return err ? DP_EXIT_FAILED : 0;
 }

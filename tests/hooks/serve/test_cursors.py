@@ -2,9 +2,11 @@
 """Clients of `deltaprof serve` that ask for changes: no change comes twice, and none is lost."""
 import os
 import re
+import socket
+import subprocess
 
 from harness import main, wait_until
-from serving import BYTES, EXACT, Serving, made
+from serving import BYTES, DELTAPROF, Serving, made
 
 
 def that_a_reply_that_was_lost_comes_again():
@@ -88,6 +90,27 @@ def that_cursors_go_on_in_the_next_server():
         s.start_server()  # the process has ended, and this server reads its table
         wait_until(lambda: s.ended() == 5)
         assert poll('plain') == 0 and poll('careful', f'&after={n + 1}') == 0
+
+
+def that_a_start_that_fails_leaves_all_to_the_next():
+    """The cursors, and the tables of processes that end after it."""
+    with Serving() as s, socket.create_server(('127.0.0.1', 0)) as taken:
+        process = s.start(50, 'wait')
+        assert sum(made(s.profile('delta_heap?cursor=a&after=0')).values()) == 50
+        n = s.headers['X-Deltaprof-Seq']
+        late = s.start(60, 'wait')
+        assert s.stop() == 0 and s.errors == '', s.errors
+        failed = subprocess.run([DELTAPROF, 'serve', '--listen', f'127.0.0.1:{taken.getsockname()[1]}', s.tables],
+                                capture_output=True, text=True, timeout=60)
+        assert failed.returncode == 1 and 'Address already in use' in failed.stderr, failed
+        late.kill()
+        late.wait()
+        s.start(70, 'end').wait()
+        s.start_server()
+        wait_until(lambda: s.ended() == 2)
+        assert sum(made(s.profile(f'delta_heap?cursor=a&after={n}')).values()) == 60 + 70
+        assert sum(made(s.profile('heap')).values()) == 50 + 60 + 70
+        assert process.poll() is None
 
 
 def that_a_file_of_cursors_that_is_broken_is_named():
