@@ -4,12 +4,13 @@
  * answer, and of each process a profile since its start. A later server subtracts that profile from the first delta
  * that it reads of the process, which begins at the start, too.
  *
- * The file is deleted before its cursors are used, so none goes on twice. It gets its name when it is complete, and is
- * checked whole before anything of it is used: either all cursors go on, or none.
+ * The file is deleted before its cursors are used, so none goes on twice. It gets its name when it is complete, and
+ * ends with a hash of all before, which is checked before anything of it is used: either all cursors go on, or none.
  */
 #include "tool/serve/saved.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "pprof/decode_input.h"
 #include "pprof/gzip.h"
@@ -26,12 +27,13 @@
 #define NAME     "cursors"
 #define NAME_NEW NAME DP_TABLE_FILE_NEW
 #define UNUSED_S 86400
-#define MAGIC    "deltaprof-cursors 1" /* changes with struct part */
+#define MAGIC    "deltaprof-cursors 2" /* changes with struct part */
 enum { BYTES_MOST = 1 << 30 };
 
 enum { HEAD, PROCESS, TOTAL, ENDED, CURSOR, PENDING, SENT, END };
 
-/* The file consists of parts. TOTAL is of a process and a kind; PENDING and SENT belong to the CURSOR before them. */
+/* The file consists of parts and the hash. TOTAL is of a process and a kind; PENDING and SENT belong to the CURSOR
+ * before them. */
 struct part {
     uint32_t type, kind;
     int32_t pid;
@@ -123,6 +125,12 @@ static int add_all(struct dp_recover_bytes *file, struct dp_serve_family *f)
     return err ? err : add_part(file, (struct part){.type = END}, NULL);
 }
 
+static int add_hash(struct dp_recover_bytes *file)
+{
+    uint64_t hash = dp_hash_bytes(file->at.at, file->at.n, 0);
+    return dp_recover_append(file, &hash, sizeof hash);
+}
+
 static int write_file(const char *directory, const struct dp_recover_bytes *file)
 {
     const char *what;
@@ -150,6 +158,7 @@ int dp_serve_saved_write(struct dp_serve_family *f, const char *directory)
     if (!some)
         return 0;
     int err = add_all(&file, f);
+    err = err ? err : add_hash(&file);
     err = err ? err : write_file(directory, &file);
     dp_vec_fini(&file.at);
     return err ? err : 1;
@@ -172,6 +181,17 @@ static bool next_part(const struct dp_recover_bytes *file, size_t *at, struct pa
         return false;
     *at += part->n_bytes;
     return true;
+}
+
+/* Takes the hash off the end. */
+static bool has_hash(struct dp_recover_bytes *file)
+{
+    uint64_t hash;
+    if (file->at.n < sizeof hash)
+        return false;
+    file->at.n -= sizeof hash;
+    memcpy(&hash, file->at.at + file->at.n, sizeof hash);
+    return hash == dp_hash_bytes(file->at.at, file->at.n, 0);
 }
 
 /* It begins with HEAD, ends with END, and lists belong to a cursor. */
@@ -270,11 +290,11 @@ static int use_part(struct dp_serve_family *f, int dir, const struct part *part,
     }
 }
 
-static int use(struct dp_serve_family *f, int dir, const struct dp_recover_bytes *file)
+static int use(struct dp_serve_family *f, int dir, struct dp_recover_bytes *file)
 {
     struct part part;
     const uint8_t *profile;
-    int err = is_valid(file) ? 0 : -EBADMSG;
+    int err = has_hash(file) && is_valid(file) ? 0 : -EBADMSG;
     for (size_t at = 0; !err && next_part(file, &at, &part, &profile);) {
         struct dp_serve_delta *delta = NULL;
         err = part.n_bytes ? inflate(&part, profile, &delta) : 0;

@@ -304,7 +304,8 @@ static void continue_cursors(const struct dp_serve_options *options)
         dp_tables_place_default(path, sizeof path);
     int err = dp_serve_saved_read(&dp_serve_family, path);
     if (err)
-        dp_query_print_error("serve", "%s/cursors: %s; cursors begin anew", path, strerror(-err));
+        dp_query_print_error("serve", "%s/cursors: %s; cursors begin anew", path,
+                             err == -EBADMSG ? "damaged, or of another version" : strerror(-err));
 }
 
 /* Whether there is a file of them. */

@@ -122,7 +122,8 @@ def that_a_file_of_cursors_that_is_broken_is_named():
         path = os.path.join(s.tables, 'cursors')
         with open(path, 'rb') as f:
             whole = f.read()
-        for broken in (b'', whole[:-1], whole[:len(whole) // 2], b'x' + whole[1:], whole + b'x'):
+        flipped = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:] for at in range(4, len(whole), len(whole) // 12)]
+        for broken in (b'', whole[:-1], whole[:len(whole) // 2], b'x' + whole[1:], whole + b'x', *flipped):
             with open(path, 'wb') as f:
                 f.write(broken)
             s.start_server()
