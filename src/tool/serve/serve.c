@@ -249,23 +249,11 @@ static void close_socket(int socket)
     dp_http_socket_remove_file();
 }
 
-static void print_failure(const char *why)
-{
-    dp_query_print_error("serve", "%s", why);
-}
-
-/*
- * Makes the directory of files. Without one, writes the last files of a server that wrote files and was killed, before
- * the mark of that is lost. False: the reason was printed.
- */
+/* Makes the directory of files, if they are wanted. False: the reason was printed. */
 static bool prepare_files(const struct dp_serve_options *options, char out[PATH_MAX])
 {
-    if (!options->out) {
-        if (dp_recover_was_served(options->tables, out))
-            dp_recover_all(options->tables, out, print_failure);
-        *out = '\0';
+    if (!options->out)
         return true;
-    }
     char inside[PATH_MAX + 2];
     bool is_there = (!mkdir(options->out, 0700) || errno == EEXIST) && realpath(options->out, out);
     snprintf(inside, sizeof inside, "%s/.", out);
@@ -277,17 +265,34 @@ static bool prepare_files(const struct dp_serve_options *options, char out[PATH_
     return true;
 }
 
+/* Reads the tables of all processes that have ended, or as many as it can until then. */
+static void end_all(int64_t until_ns)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    int n = dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+    while (n > 0 && dp_clock_coarse_ns() < until_ns)
+        n = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+}
+
+/*
+ * Without -o: writes the last files of a server that wrote files, and then takes back the mark of that. Its cursors go
+ * on before, since a table is deleted with its last files.
+ */
+static void end_earlier_files(const struct dp_serve_options *options, int lock)
+{
+    char why[DP_RECOVER_WHY];
+    end_all(INT64_MAX);
+    if (dp_recover_serve(lock, options->tables, "", why))
+        dp_query_print_error("serve", "%s", why);
+}
+
 /*
  * The files of all processes until now. The next server goes on where these end, and has the tables of processes that
  * end meanwhile, or of which there are too many for LAST_NS. A family's server has no next one.
  */
 static void finish_files(bool is_family)
 {
-    int64_t until_ns = dp_clock_coarse_ns() + LAST_NS;
-    struct dp_serve_family *f = &dp_serve_family;
-    int n = dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
-    while (n > 0 && (is_family || dp_clock_coarse_ns() < until_ns))
-        n = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+    end_all(is_family ? INT64_MAX : dp_clock_coarse_ns() + LAST_NS);
     write_files(true);
     if (pushers.n)
         dp_serve_pushers_finish(&pushers);
@@ -320,10 +325,11 @@ static bool save_cursors(void)
 
 /*
  * What can fail comes before what changes the files beside the tables: after a start that failed, the next server goes
- * on where the last one ended. Returns the lock; or a negative errno, and the reason was printed.
+ * on where the last one ended. ends_files: end_earlier_files follows. Returns the lock; or a negative errno, and the
+ * reason was printed.
  */
-static int begin_serving(const struct dp_serve_options *options, const char *out, struct dp_config_address *address,
-                         int *socket)
+static int begin_serving(const struct dp_serve_options *options, const char *out, bool ends_files,
+                         struct dp_config_address *address, int *socket)
 {
     char why[DP_RECOVER_WHY];
     sigset_t ends;
@@ -334,7 +340,7 @@ static int begin_serving(const struct dp_serve_options *options, const char *out
     }
     block_ends(&ends);
     *socket = open_socket(options, *address, address);
-    int err = *socket < 0 ? *socket : dp_recover_serve(lock, options->tables, out, why);
+    int err = *socket < 0 ? *socket : ends_files ? 0 : dp_recover_serve(lock, options->tables, out, why);
     if (!err)
         return lock;
     if (*socket >= 0) {
@@ -362,7 +368,7 @@ int dp_serve_run(const struct dp_serve_options *options)
         dp_query_print_error("serve", "the module http is not there: %s", http.error ? http.error : "not installed");
         return DP_EXIT_FAILED;
     }
-    char out[PATH_MAX] = "";
+    char out[PATH_MAX] = "", before[PATH_MAX];
     if (!prepare_files(options, out))
         return DP_EXIT_FAILED;
     dp_mem_cap(SIZE_MAX); /* what the processes did is joined here */
@@ -375,11 +381,14 @@ int dp_serve_run(const struct dp_serve_options *options)
     f->out = out;
     limit.keep = options->out ? (uint64_t)options->keep : 0;
     f->workers.interval_ns = options->out ? options->interval_ns : 0;
-    int socket = -1, lock = begin_serving(options, out, &address, &socket);
+    bool ends_files = !options->out && dp_recover_was_served(options->tables, before);
+    int socket = -1, lock = begin_serving(options, out, ends_files, &address, &socket);
     if (lock < 0)
         return DP_EXIT_FAILED;
     bool is_saved = false;
     continue_cursors(options);
+    if (ends_files)
+        end_earlier_files(options, lock);
     int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
     err = err < 0 ? err : 0;
     bool began = !err;

@@ -113,6 +113,26 @@ def that_a_start_that_fails_leaves_all_to_the_next():
         assert process.poll() is None
 
 
+def that_cursors_go_on_where_the_next_server_writes_no_files():
+    """It writes the last files of the one that did, and cursors have what is in these."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out)
+        killed = s.start(50, 'wait')
+        assert sum(made(s.profile('delta_heap?cursor=a')).values()) == 50
+        late = s.start(60, 'wait')
+        assert s.stop() == 0 and s.errors == '', s.errors
+        for process in (killed, late):
+            process.kill()
+            process.wait()
+        s.start(70, 'end').wait()
+        s.start_server()
+        assert s.in_files() == 50 + 60 + 70
+        wait_until(lambda: s.ended() == 3)
+        assert sum(made(s.profile('heap')).values()) == 50 + 60 + 70
+        assert sum(made(s.profile('delta_heap?cursor=a')).values()) == 60 + 70
+
+
 def that_a_file_of_cursors_that_is_broken_is_named():
     """The cursors begin anew, and no process is doubled."""
     with Serving() as s:
