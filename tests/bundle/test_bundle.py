@@ -112,8 +112,10 @@ class Wheel(unittest.TestCase):
 
 def whole(profiles, kind):
     """The share of a kind's values in stacks that go up to where libc starts a thread or main. CPU time without a stack is left out."""
+    # On aarch64 a program's code without unwind data ends a stack: its frame record does not tell the caller's stack pointer.
+    bare = set() if MACHINE == 'x86_64' else {'without_unwind_data'}
     samples = [(sample.values[kind], set(sample.names)) for profile in profiles for sample in profile.samples
-               if sample.names not in (('[deltaprof]',), ('[between samples]',))]
+               if sample.names not in (('[deltaprof]',), ('[between samples]',)) and not bare & set(sample.names)]
     return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
 
 
@@ -213,7 +215,8 @@ class InRoot:
         among = {'duplicate': 1000, 'without_unwind_data': 1000}
         self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', set(among)), among)
         self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
-        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
+        if MACHINE == 'x86_64':  # a guest's kernel may give no signals to walk in, and then CPU time has no stacks
+            self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
 
     def test_lines(self):
         self.run_victim('heap_rate=1,symbolize=lines,out=/tmp/lines')
