@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/heap/waste.c - visits the table of live blocks once, in the order of its slots, which is nearly that of
- * addresses, and adds what it sees of each block to the block's record.
+ * host/heap/waste.c - visits the table of live blocks twice, in the order of its slots, which is nearly that of
+ * addresses, and adds what it sees of each block to the block's record: first of large blocks, then of the others.
  *
  * The program allocates and frees during the visit. A row has the counters of its record, read before: what the visit
  * finds beyond them is left out.
@@ -21,6 +21,10 @@
 #include <deltaprof/heap.h>
 #include <errno.h>
 #include <string.h>
+
+/* The table is visited twice. */
+enum visit { VISIT_LARGE, VISIT_SMALL };
+#define LARGE_BYTES DP_PAGE_LEAST
 
 struct look {
     struct dp_resident_block_reader reader;
@@ -54,27 +58,41 @@ static void add_to(struct look *l, uint32_t record, bool inherited, unsigned age
     values[DP_HEAP_WASTE_PINNED] += weight * pinned;
 }
 
-/* Free bytes that a block of the C heap keeps from going back. */
-static int64_t pinned_by(const struct look *l, uintptr_t address, size_t n_bytes)
+/*
+ * Free bytes that a block of the C heap keeps from going back. A sample of a runtime's own allocator stands for blocks
+ * that do not lie in the C heap, though it does itself (host/heap/sample_page.h). One that stands for itself only is
+ * taken as it lies.
+ */
+static int64_t pinned_by(const struct look *l, unsigned heap, uintptr_t address, size_t n_bytes,
+                         const struct dp_heap_live_block *entry)
 {
-    int64_t pinned = dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
+    if (heap || dp_table_record(DP_KIND_HEAP, entry->record)->heap)
+        return 0;
+    int64_t pinned = entry->objects > 1 && dp_resident_free_is_placed(address)
+                         ? dp_resident_free_pinned_near(&l->heaps, address, n_bytes)
+                         : dp_resident_free_pinned_by(&l->heaps, address, n_bytes);
     return pinned < 0 ? dp_resident_jemalloc_pinned_by(&l->jemalloc, n_bytes) : pinned;
 }
 
-static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_live_block *entry, uint32_t epoch)
+/* Large blocks are looked at first: if not all may be read, small ones are left out. */
+static void look_at_block(struct look *l, uintptr_t key, const struct dp_heap_live_block *entry, uint32_t epoch,
+                          enum visit visit)
 {
     unsigned heap = key >> 56;
     uintptr_t address = DELTAPROF_KEY(heap, key);
     size_t n_bytes = (size_t)dp_heap_inherited_bytes(entry) / entry->objects;
     struct dp_resident_block block = {0};
-    dp_resident_block_look(&l->reader, address, n_bytes, &block);
-    int64_t pinned = heap ? 0 : pinned_by(l, address, n_bytes);
+    if ((n_bytes >= LARGE_BYTES) == (visit == VISIT_LARGE))
+        dp_resident_block_look(&l->reader, address, n_bytes, &block);
+    if (visit == VISIT_LARGE && !heap && entry->objects > 1 && dp_resident_free_is_placed(address))
+        dp_resident_free_mark(&l->heaps, address, n_bytes);
+    int64_t pinned = visit == VISIT_SMALL ? pinned_by(l, heap, address, n_bytes, entry) : 0;
     unsigned age = l->aged_ns ? dp_heap_age_of(l->aged_ns - entry->born_ns) : 0;
     add_to(l, entry->record, epoch && !dp_heap_inherited_is_own(entry, epoch), age, entry->objects, &block, pinned);
 }
 
 /* Pages of the table that were never touched stay so. */
-static void look_at_blocks(struct look *l)
+static void look_at_blocks(struct look *l, enum visit visit)
 {
     struct dp_heap_live_table table = dp_heap_live_blocks_table();
     uint32_t epoch = dp_record_epoch();
@@ -92,7 +110,7 @@ static void look_at_blocks(struct look *l)
                 uintptr_t key;
                 struct dp_heap_live_block entry;
                 if (is_there && dp_heap_live_blocks_read(slot, &key, &entry) && entry.record < l->n_records)
-                    look_at_block(l, key, &entry, epoch);
+                    look_at_block(l, key, &entry, epoch, visit);
             }
         }
     }
@@ -149,6 +167,18 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
     return 0;
 }
 
+/* Sampled blocks stand for others, but what is free in pages is known: together the rows pin no more than that. */
+static void limit_pinned(struct dp_heap_waste_rows *rows, int64_t most_bytes)
+{
+    double sum = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        sum += (double)rows->at[i].values[DP_HEAP_WASTE_PINNED];
+    for (size_t i = 0; i < rows->n && sum > (double)most_bytes; i++) {
+        int64_t *pinned = &rows->at[i].values[DP_HEAP_WASTE_PINNED];
+        *pinned = (int64_t)((double)*pinned / sum * (double)most_bytes);
+    }
+}
+
 int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t most_read_bytes, int64_t aged_ns,
                        bool may_ask, struct dp_heap_waste_rows *to, struct dp_resident_free *free,
                        int64_t *unread_bytes)
@@ -166,9 +196,11 @@ int dp_heap_waste_read(const struct dp_rows *rows, size_t stack_bytes, int64_t m
     }
     if (!err) {
         find_free(l, stack_bytes, may_ask);
-        look_at_blocks(l);
         look_at_mappings(l);
+        look_at_blocks(l, VISIT_LARGE);
+        look_at_blocks(l, VISIT_SMALL);
         err = take_rows(l, rows, to);
+        limit_pinned(to, l->heaps.sums.pinned_bytes);
         *free = l->heaps.sums;
         *unread_bytes = l->reader.unread_bytes;
     }

@@ -22,7 +22,8 @@ int dp_resident_block_open(struct dp_resident_block_reader *r)
     r->unread_bytes = 0;
     r->n_words = 0;
     r->window_start = 0;
-    r->has_read = 0;
+    r->has_read = r->is_used = 0;
+    r->n_ahead = DP_BLOCK_WINDOW / dp_page_bytes();
     return r->pages.pagemap < 0 ? -errno : 0;
 }
 
@@ -46,19 +47,32 @@ uint64_t dp_resident_block_word(struct dp_resident_block_reader *r, uintptr_t pa
     return r->words[(page - r->words_start) / dp_page_bytes()];
 }
 
+/* Reads ahead while pages that were read so are asked for: what was read in vain counts, too. */
+static void move_window(struct dp_resident_block_reader *r, uintptr_t page)
+{
+    int n_read = __builtin_popcount(r->has_read), n_used = __builtin_popcount(r->is_used);
+    size_t most = DP_BLOCK_WINDOW / dp_page_bytes();
+    if (2 * (size_t)n_used >= most)
+        r->n_ahead = most;
+    else if (2 * n_used < n_read)
+        r->n_ahead = 1;
+    r->window_start = page - page % DP_BLOCK_WINDOW;
+    r->has_read = r->is_used = 0;
+}
+
 /* The bytes of a page that is present; NULL: they cannot be read, or too much was read already. */
 static const unsigned char *read_page(struct dp_resident_block_reader *r, uintptr_t page)
 {
-    if (page - r->window_start >= DP_BLOCK_WINDOW || !r->window_start) {
-        r->window_start = page - page % DP_BLOCK_WINDOW;
-        r->has_read = 0;
-    }
+    if (page - r->window_start >= DP_BLOCK_WINDOW || !r->window_start)
+        move_window(r, page);
     size_t first = (page - r->window_start) / dp_page_bytes(), n = 0, most = DP_BLOCK_WINDOW / dp_page_bytes();
     unsigned char *at = r->window + first * dp_page_bytes();
+    r->is_used |= 1u << first;
     if (r->has_read >> first & 1)
         return at;
     /* The pages that follow are probably wanted next. */
-    while (first + n < most && dp_resident_block_word(r, page + n * dp_page_bytes()) & DP_PAGES_PRESENT)
+    while (n < r->n_ahead && first + n < most &&
+           dp_resident_block_word(r, page + n * dp_page_bytes()) & DP_PAGES_PRESENT)
         n++;
     if (!n || r->mem < 0 || r->left_bytes < (int64_t)(n * dp_page_bytes()) ||
         pread(r->mem, at, n * dp_page_bytes(), (off_t)page) != (ssize_t)(n * dp_page_bytes()))

@@ -28,7 +28,8 @@ struct dp_resident_block_reader {
     uintptr_t words_start, window_start;
     size_t n_words;
     uint64_t words[DP_PAGES_PIECE];
-    uint32_t has_read; /* a bit for each page of the window */
+    uint32_t has_read, is_used; /* a bit for each page of the window: was read, was asked for */
+    size_t n_ahead;             /* pages that are read at once: 1 where blocks lie far from each other */
     unsigned char window[DP_BLOCK_WINDOW];
 };
 

@@ -312,20 +312,79 @@ static size_t chunk_bytes(size_t n_bytes)
     return size < LEAST_BYTES ? LEAST_BYTES : size;
 }
 
+/* The heap that an address lies in; NULL: none. */
+static const struct dp_resident_free_heap *find_heap(const struct dp_resident_free_heaps *heaps, uintptr_t at)
+{
+    size_t i = 0;
+    while (i < heaps->n && heaps->at[i].end <= at)
+        i++;
+    return i < heaps->n && heaps->at[i].start <= at ? &heaps->at[i] : NULL;
+}
+
 int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *heaps, uintptr_t start, size_t n_bytes)
 {
     uintptr_t chunk = start - HEADER_BYTES, end = chunk + chunk_bytes(n_bytes);
-    size_t i = 0;
-    while (i < heaps->n && heaps->at[i].end <= chunk)
-        i++;
-    if (i == heaps->n || heaps->at[i].start > chunk)
+    const struct dp_resident_free_heap *heap = find_heap(heaps, chunk);
+    if (!heap)
         return -1;
-    if (!heaps->at[i].pages || end > heaps->at[i].end)
+    if (!heap->pages || end > heap->end)
         return 0;
     int64_t pinned = 0;
     for (uintptr_t page = dp_page_floor(chunk); page < end; page += dp_page_bytes()) {
-        const struct dp_resident_page_use *use = &heaps->at[i].pages[(page - heaps->at[i].start) / dp_page_bytes()];
+        const struct dp_resident_page_use *use = &heap->pages[(page - heap->start) / dp_page_bytes()];
         pinned += use->n_chunks ? use->n_free / use->n_chunks : 0;
     }
     return pinned;
+}
+
+bool dp_resident_free_is_placed(uintptr_t start)
+{
+    return start % dp_page_bytes() == 0;
+}
+
+/*
+ * The C heap cuts a placed block out of a free chunk with a page more, and an aligned block's least rest: so one of its
+ * leftovers may begin two pages before it, or end a page behind it.
+ */
+void dp_resident_free_mark(struct dp_resident_free_heaps *heaps, uintptr_t start, size_t n_bytes)
+{
+    const struct dp_resident_free_heap *heap = find_heap(heaps, start);
+    if (!heap || !heap->pages)
+        return;
+    size_t n_pages = (heap->end - heap->start) / dp_page_bytes(), at = (start - heap->start) / dp_page_bytes();
+    size_t end = at + dp_page_ceil(n_bytes) / dp_page_bytes() + 1;
+    for (size_t i = at < 2 ? 0 : at - 2; i < end && i < n_pages; i++)
+        heap->pages[i].is_shaped = true;
+}
+
+enum { NEAR_MOST = 256, NEAR_ENOUGH = 4 }; /* pages that are looked at on one side, and that are taken of them */
+
+/* Adds the nearest pages with chunks in use, from `i` on in one direction. */
+static void add_near(const struct dp_resident_free_heap *heap, size_t i, bool is_up, int64_t *n_free, int64_t *n_chunks)
+{
+    size_t n_pages = (heap->end - heap->start) / dp_page_bytes();
+    for (int seen = 0, taken = 0; i < n_pages && seen < NEAR_MOST && taken < NEAR_ENOUGH; seen++, i += is_up ? 1 : -1) {
+        const struct dp_resident_page_use *use = &heap->pages[i];
+        if (use->is_shaped || !use->n_chunks)
+            continue;
+        *n_free += use->n_free;
+        *n_chunks += use->n_chunks;
+        taken++;
+    }
+}
+
+int64_t dp_resident_free_pinned_near(const struct dp_resident_free_heaps *heaps, uintptr_t start, size_t n_bytes)
+{
+    const struct dp_resident_free_heap *heap = find_heap(heaps, start);
+    int64_t n_free = 0, n_chunks = 0, page_bytes = (int64_t)dp_page_bytes();
+    if (heap && heap->pages) {
+        size_t at = (start - heap->start) / dp_page_bytes();
+        add_near(heap, at, true, &n_free, &n_chunks);
+        add_near(heap, at - 1, false, &n_free, &n_chunks);
+    }
+    if (!n_chunks)
+        return dp_resident_free_pinned_by(heaps, start, n_bytes);
+    /* A chunk shares the pages of its two ends with others; a small one lies in one page or in two. */
+    int64_t chunk = (int64_t)chunk_bytes(n_bytes), shared = chunk < page_bytes ? page_bytes + chunk : 2 * page_bytes;
+    return (int64_t)((double)n_free / (double)n_chunks * (double)shared / (double)page_bytes);
 }

@@ -14,6 +14,8 @@
 #include "base/vma.h"
 #include "host/resident/block_pages.h"
 
+#include <stdbool.h>
+
 /* All are bytes that are resident or swapped, unless stated otherwise. */
 struct dp_resident_free {
     int64_t trim_bytes;    /* malloc_trim(0) would return them */
@@ -29,9 +31,13 @@ struct dp_resident_free {
     int64_t n_background, n_never_decay; /* 1: its background threads are on; 1: its decay is off */
 };
 
-/* How much of a page is free, and how many chunks in use are in it. */
+/*
+ * How much of a page is free, and how many chunks in use are in it. is_shaped: what is free near it may be left over
+ * from the placing of a sampled block at the begin of a page.
+ */
 struct dp_resident_page_use {
     uint16_t n_free, n_chunks;
+    bool is_shaped;
 };
 
 struct dp_resident_free_heap {
@@ -52,8 +58,21 @@ void dp_resident_free_find(struct dp_resident_free_heaps *, struct dp_resident_b
                            const struct dp_vma *vmas, size_t n_vmas);
 void dp_resident_free_fini(struct dp_resident_free_heaps *);
 
+/* Whether a sampled block may have been placed by the profiler, which has the C heap place most at the begin of a page.
+ */
+bool dp_resident_free_is_placed(uintptr_t start);
+
+/* Marks the pages around a sampled block that was placed: the holes there are no example of the program's. */
+void dp_resident_free_mark(struct dp_resident_free_heaps *, uintptr_t start, size_t n_bytes);
+
 /*
  * The free bytes that a block of the C heap pins: of each page that it shares with free chunks, what is free in it,
  * divided by the number of chunks in use there. The sum over all blocks is pinned_bytes. -1: it lies in no heap.
  */
 int64_t dp_resident_free_pinned_by(const struct dp_resident_free_heaps *, uintptr_t start, size_t n_bytes);
+
+/*
+ * The same of a block that was placed, as if the C heap had placed it like others: by what is free in the nearest pages
+ * with blocks in use that are not marked. Without any nearby, what it pins itself.
+ */
+int64_t dp_resident_free_pinned_near(const struct dp_resident_free_heaps *, uintptr_t start, size_t n_bytes);

@@ -224,6 +224,27 @@ def that_the_functions_that_pin_pages_are_named():
         assert 0.5 * exact < rows_of(v.ask())['make_pins']['pinned_bytes'] < 1.5 * exact
 
 
+def that_placing_of_samples_is_not_told_as_pinned():
+    """Where samples are rare, the C heap is asked to place them at the begin of a page, which leaves holes."""
+    for rate in '256k', '1M':
+        with Victim('dense', f'heap_rate={rate}') as v:  # each of its pages is full
+            answer = v.ask()
+            assert answer['pinned_bytes'] <= answer['malloc']['pinned_bytes'] < 2 << 20, answer
+            assert rows_of(answer)['make_pins']['pinned_bytes'] < 1 << 20, answer
+    with Victim('sparse', 'heap_rate=64k') as v:  # some 60 of 20,000 pins are sampled, of which each pins some 1,800 bytes
+        answer = v.ask()
+        assert answer['pinned_bytes'] <= answer['malloc']['pinned_bytes'], answer
+        assert answer['pinned_bytes'] > 0.3 * answer['malloc']['pinned_bytes'], answer
+
+
+def that_the_largest_blocks_are_read_first_and_all_that_a_gigabyte_allows():
+    with Victim('many', 'heap_rate=1') as v:
+        answer = v.ask()
+        rows = rows_of(answer)
+        assert rows['make_zeros']['zero_bytes'] == 32 << 20 and rows['make_half']['zero_bytes'] == 1000 * (16 << 10), rows
+        assert answer['zeros_unknown_bytes'] < 2 << 20, answer
+
+
 def jemalloc():
     return ctypes.util.find_library('jemalloc') or skip('no jemalloc is installed')
 

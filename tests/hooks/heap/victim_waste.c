@@ -8,6 +8,8 @@
  *     sparse     200,000 blocks of 200 bytes, nine of ten freed at random
  *     comb       64,000 blocks of 3,000 bytes, of which every 64th stays
  *     titled     the same, after its environment was overwritten, as by a title
+ *     dense      60,000 blocks of 1,000 bytes, none of which is freed
+ *     many       a block of 32 MB and 1,000 of 16 KB, all zeros, and 300,000 of 48 bytes
  *     top        blocks freed at the end of the heap
  *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
@@ -149,6 +151,23 @@ static void make_titled(void)
     free_most(64000, 3000, 64, 0);
 }
 
+static void make_dense(void)
+{
+    for (int i = 0; i < 60000; i++)
+        memset(make_pins(1000), 1, 1000);
+}
+
+static void make_many(void)
+{
+    enum { BIG = 32 << 20, MIDDLE = 16 << 10 };
+    memset(make_zeros(BIG), 0, BIG);
+    for (int i = 0; i < 300000; i++) {
+        memset(make_records(48), 1, 48);
+        if (i % 300 == 0)
+            memset(make_half(MIDDLE), 0, MIDDLE);
+    }
+}
+
 static void make_top(void)
 {
     free_most(20000, 1000, 20001, 0);
@@ -217,6 +236,10 @@ int main(int argc, char **argv)
         free_most(200000, 200, 10, 1);
     else if (!strcmp(kind, "comb"))
         free_most(64000, 3000, 64, 0);
+    else if (!strcmp(kind, "dense"))
+        make_dense();
+    else if (!strcmp(kind, "many"))
+        make_many();
     else if (!strcmp(kind, "titled"))
         make_titled();
     else if (!strcmp(kind, "mixed"))
