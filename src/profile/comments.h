@@ -16,6 +16,7 @@
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
  *     #Free malloc_trim=12345          free memory that the C heap's allocator holds, with types=waste
  *     #ZerosUnknown=12345              bytes in use that were not read for zeros
+ *     #WasteUnknown it may not ...     why a profile does not have the types of types=waste
  *     #RssError=, #RssAbsent=, #InuseRounding=   host/resident/resident.h
  */
 #pragma once
@@ -43,6 +44,7 @@
 #define DP_COMMENT_INUSE_ROUNDING "#InuseRounding="
 #define DP_COMMENT_FREE           "#Free "
 #define DP_COMMENT_ZEROS_UNKNOWN  "#ZerosUnknown="
+#define DP_COMMENT_WASTE_UNKNOWN  "#WasteUnknown "
 
 /* What the C heap's allocator holds free, behind DP_COMMENT_FREE: host/resident/free_chunks.h. */
 #define DP_FREE_TRIM    "malloc_trim"

@@ -4,6 +4,7 @@
  * row is {alloc_objects, alloc_space, inuse_objects, inuse_space}.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "host/heap/age.h"
@@ -16,6 +17,7 @@
 #include "host/heap/lifetime.h"
 #include "host/heap/live_blocks.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const struct dp_delta_rules rules = {
@@ -83,16 +85,46 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
         e->default_type = "inuse_space";
 }
 
-/* The types are added here, if they are known now. aged_ns: as in dp_heap_waste_read. */
+/* Why pages cannot be looked at: a negative errno. */
+static const char *why_unknown(int err)
+{
+    switch (err) {
+    case -EACCES:
+    case -EPERM:
+        return "the kernel forbids the process to read its /proc/self/pagemap, as after it changed its user";
+    case -ENOMEM:
+        return "there was no memory to look at pages";
+    default:
+        return "/proc/self/pagemap cannot be read";
+    }
+}
+
+static void log_unknown(int err)
+{
+    static struct dp_log_cause cause;
+    if (err)
+        dp_log_once(&cause, -err, "profiles are without types=waste: %s", why_unknown(err));
+}
+
+/* The types are added here, if they are known now. The pages of another process are not looked at. aged_ns: as in
+ * dp_heap_waste_read. */
 static void add_waste(struct dp_consumer *c, unsigned flags, int64_t aged_ns, struct dp_emission *e)
 {
     struct heap_more *more = more_of(&c->more);
     bool is_ending = flags & DP_WRITE_NO_WAIT;
     int64_t most = is_ending ? ENDING_READ_MOST : INT64_MAX;
     more->waste_at = e->columns.n_types;
-    more->has_waste = !dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, aged_ns, !is_ending,
-                                          &more->waste, &e->free, &e->unread_bytes) &&
-                      dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
+    if (flags & DP_WRITE_TABLES) {
+        e->waste_unknown = "the process had ended, or did not answer: another one made this profile from its tables";
+        return;
+    }
+    int err = dp_heap_waste_read(&c->buffers->rows, dp_report_stack_bytes(), most, aged_ns, !is_ending, &more->waste,
+                                 &e->free, &e->unread_bytes);
+    if (err)
+        e->waste_unknown = why_unknown(err);
+    if (!is_ending)
+        log_unknown(err);
+    more->has_waste = !err && dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
     e->has_free = more->has_waste;
     if (more->has_waste && !e->default_type)
         e->default_type = "inuse_space";

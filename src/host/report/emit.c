@@ -202,6 +202,13 @@ static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
     number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
 }
 
+static void waste_comment(struct dp_encode *encode, const char *why)
+{
+    char line[160];
+    dp_text_format(line, sizeof line, DP_COMMENT_WASTE_UNKNOWN "%s", why);
+    dp_encode_comment(encode, line);
+}
+
 /* The kinds of a counter, as the table of counters has them: bits by kind. */
 enum {
     KINDS_NONE = 0,
@@ -265,6 +272,8 @@ static void comments(const struct pass *p)
         parts_comments(p->encode, &p->emission->parts);
     if (p->emission->has_free)
         free_comments(p->encode, p->emission);
+    if (p->emission->waste_unknown)
+        waste_comment(p->encode, p->emission->waste_unknown);
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = count_of_kind((enum dp_stat)i, p->emission->kind);
         if (i != DP_STAT_ROWS_SUMMED && n)

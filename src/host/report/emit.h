@@ -52,6 +52,7 @@ struct dp_emission {
     bool has_free;
     struct dp_resident_free free; /* what the C heap's allocator holds free */
     int64_t unread_bytes;         /* of memory in use: whether it is zeros is not known */
+    const char *waste_unknown;    /* why the profile does not have the types of waste, which were wanted; or NULL */
 };
 
 /*

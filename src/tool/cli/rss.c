@@ -251,7 +251,7 @@ static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_
     snprintf(number, sizeof number, "%d", (int)pid);
     if (dp_cli_live_replace("rss", &tables, pid) < 0) /* a line says why they cannot be read */
         tables = number;
-    int status = dp_rss_process_read(process, pid);
+    int status = dp_rss_process_read(process, pid, "rss");
     char *profile = status ? NULL : dp_rss_profile_find(process, directory, true);
     char *now = profile && tables != number ? dp_rss_profile_find(process, tables, false) : NULL;
     if (!status && profile)

@@ -132,7 +132,7 @@ static char *profiles_of(pid_t pid)
     char *glob = NULL;
     if (kill(pid, 0) && errno == ESRCH) {
         dp_query_print_error("summary", "%d: no file, and no process with this number", (int)pid);
-    } else if (!dp_rss_process_read(&process, pid)) {
+    } else if (!dp_rss_process_read(&process, pid, "summary")) {
         if (!*process.out)
             dp_rss_beacon_read(&process);
         if (!*process.out)

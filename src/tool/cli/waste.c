@@ -82,6 +82,17 @@ static struct amounts sum_nodes(const struct dp_query_count *c)
     return sum;
 }
 
+/* Why a profile that should have the types has none; NULL: they were not asked for. */
+static const char *why_unknown(const struct dp_query *v)
+{
+    for (size_t i = 0; i < v->merge.header.comments.n; i++) {
+        const char *text = dp_model_text(&v->merge.model, v->merge.header.comments.at[i]);
+        if (!strncmp(text, DP_COMMENT_WASTE_UNKNOWN, strlen(DP_COMMENT_WASTE_UNKNOWN)))
+            return text + strlen(DP_COMMENT_WASTE_UNKNOWN);
+    }
+    return NULL;
+}
+
 /* Finds the sample types. 0, or a status after one line. */
 static int choose_columns(struct dp_query_count *c)
 {
@@ -92,10 +103,16 @@ static int choose_columns(struct dp_query_count *c)
                 c->columns[c->n_columns++] = type;
     if (c->n_columns == N_COLUMNS)
         return 0;
-    dp_query_print_error("waste",
-                         "%s: no profile tells what of the memory in use is resident; the program needs types=waste, "
-                         "or listen= to be asked by its PID",
-                         c->view->argument);
+    const char *why = why_unknown(c->view);
+    if (why)
+        dp_query_print_error("waste", "%s: what of the memory in use is resident is not known: %s", c->view->argument,
+                             why);
+    else
+        dp_query_print_error(
+            "waste",
+            "%s: no profile tells what of the memory in use is resident; the program needs types=waste, "
+            "or listen= to be asked by its PID",
+            c->view->argument);
     return DP_EXIT_FAILED;
 }
 
@@ -273,6 +290,10 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     struct amounts sum = sum_nodes(c);
     size_t room = dp_query_print_room(dp_query_print_columns(), width);
     dp_summary_heading(c->view);
+    if (c->view->n_last_without)
+        printf("Of %zu process%s that ended the last profile does not tell this (killed, or not answering): an earlier "
+               "one is shown.\n",
+               c->view->n_last_without, c->view->n_last_without == 1 ? "" : "es");
     print_free(c);
     printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
            "swapped", "absent", "zeros", "pinned", dp_query_print_colour(DP_COLOUR_NONE));
@@ -290,10 +311,13 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     dp_summary_heading_losses(c->view);
 }
 
-static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted)
+/* name: of a process whose profile the path is; NULL: the user wrote the paths. */
+static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted, const char *name)
 {
     struct dp_query *v = c->view;
     int status = dp_query_read(v, paths, n);
+    if (name)
+        v->argument = name;
     if (!status)
         status = choose_columns(c);
     if (status)
@@ -320,7 +344,7 @@ static char *find_profile(pid_t pid, const char *directory)
 {
     struct dp_rss_process process = {.pid = pid};
     char *found = NULL;
-    if (!dp_rss_process_read(&process, pid)) {
+    if (!dp_rss_process_read(&process, pid, "waste")) {
         char *newest = dp_rss_profile_find(&process, directory, false);
         found = dp_rss_profile_ask(&process, newest, directory, "?types=waste");
         if (found)
@@ -344,9 +368,9 @@ static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n
         return DP_EXIT_USAGE;
     }
     if (!pid)
-        return show(c, words, n, n_wanted);
+        return show(c, words, n, n_wanted, NULL);
     char *profile = find_profile(pid, n > 1 ? words[1] : NULL);
-    int status = profile ? show(c, &profile, 1, n_wanted) : DP_EXIT_FAILED;
+    int status = profile ? show(c, &profile, 1, n_wanted, words[0]) : DP_EXIT_FAILED;
     free(profile);
     return status;
 }

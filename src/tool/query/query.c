@@ -323,7 +323,7 @@ int dp_query_restart(struct dp_query *v)
 static int keep_with_type(struct dp_query *v, const char *type)
 {
     struct dp_query_source source = {.is_quiet = true};
-    size_t n = 0, n_with = 0;
+    size_t n = 0, n_with = 0, n_last_without = 0;
     bool *has = type && dp_kind_type_is_on_demand(type) && dp_query_may_sift(&v->paths)
                     ? calloc(v->paths.n, sizeof *has)
                     : NULL;
@@ -333,7 +333,9 @@ static int keep_with_type(struct dp_query *v, const char *type)
         has[i] = dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, &source) || /* it is named later */
                  dp_decode_type_named(&source.decode, type) < source.decode.types.n;
         n_with += has[i];
+        n_last_without += !has[i] && dp_model_merge_says(&source.decode, DP_COMMENT_ENDED);
     }
+    v->n_last_without = n_with ? n_last_without : 0;
     dp_query_source_fini(&source);
     for (size_t i = 0; i < v->paths.n && n_with; i++)
         if (has[i])

@@ -54,8 +54,9 @@ struct dp_query {
 
     /* After dp_query_read. */
     struct dp_query_paths paths;
-    bool is_sifted;   /* no more files can be left out */
-    size_t n_skipped; /* those */
+    bool is_sifted;        /* no more files can be left out */
+    size_t n_skipped;      /* those */
+    size_t n_last_without; /* of the files without the type `needed`, those that are the last of their process */
     struct dp_query_moments moments;
     struct dp_query_source input; /* standard input, which is read once */
     struct dp_model_merge merge;

@@ -60,8 +60,8 @@ struct dp_rss_process {
 
 /* Opens a file of /proc/PID for reading; NULL: it cannot be read. */
 FILE *dp_rss_process_open(pid_t pid, const char *file);
-/* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line. */
-int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
+/* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line, which names the verb. */
+int dp_rss_process_read(struct dp_rss_process *, pid_t pid, const char *verb);
 /* The anonymous bytes of a range: its present pages that are not a file's; -1: not known. */
 int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end);
 /* Fills out, listen, token, signal and self_bytes, if the process tells. */

@@ -164,7 +164,7 @@ static void find_stacks(struct dp_rss_process *p)
     closedir(threads);
 }
 
-int dp_rss_process_read(struct dp_rss_process *p, pid_t pid)
+int dp_rss_process_read(struct dp_rss_process *p, pid_t pid, const char *verb)
 {
     p->pid = pid;
     p->stack_bytes = stack_bytes(pid);
@@ -181,13 +181,13 @@ int dp_rss_process_read(struct dp_rss_process *p, pid_t pid)
     if (file)
         fclose(file);
     if (!ok)
-        dp_query_print_error("rss", "out of memory");
+        dp_query_print_error(verb, "out of memory");
     else if (!file || (err && !p->vmas.n))
-        dp_query_print_error("rss", "%d: /proc/%d/smaps: %s", (int)pid, (int)pid,
+        dp_query_print_error(verb, "%d: /proc/%d/smaps: %s", (int)pid, (int)pid,
                              err == ENOENT || err == ESRCH ? "no such process" : strerror(err));
     else if (!p->vmas.n)
         dp_query_print_error(
-            "rss", "%d: this process has no memory of its own: it has ended, or is a thread of the kernel", (int)pid);
+            verb, "%d: this process has no memory of its own: it has ended, or is a thread of the kernel", (int)pid);
     else {
         set_names(p);
         dp_vma_classify(p->vmas.at, p->vmas.n);

@@ -351,7 +351,8 @@ int dp_summary_sentences_find(struct dp_summary_sentences *s)
         status = status ? status : find_leaks(s);
         status = status ? status : dp_summary_sentences_held(s);
     } else {
-        dp_summary_sentences_looked(s, "no heap profile: too few bytes were allocated for a sample (heap_rate=)");
+        dp_summary_sentences_looked(
+            s, "no heap profile: too few bytes were allocated for a sample; a smaller heap_rate= sees them");
     }
     status = status ? status : find_stuck(s);
     status = status ? status : find_locks(s, &paths);
