@@ -20,7 +20,6 @@ int dp_resident_block_open(struct dp_resident_block_reader *r)
     r->mem = r->pages.pagemap < 0 ? -1 : dp_process_open("mem");
     r->left_bytes = DP_BLOCK_READ_MOST;
     r->unread_bytes = 0;
-    r->n_words = 0;
     r->window_start = 0;
     r->has_read = r->is_used = 0;
     r->n_ahead = DP_BLOCK_WINDOW / dp_page_bytes();
@@ -38,13 +37,14 @@ void dp_resident_block_close(struct dp_resident_block_reader *r)
 uint64_t dp_resident_block_word(struct dp_resident_block_reader *r, uintptr_t page)
 {
     const size_t piece_bytes = DP_PAGES_PIECE * dp_page_bytes();
-    if (!r->n_words || page - r->words_start >= r->n_words * dp_page_bytes()) {
-        r->words_start = page - page % piece_bytes;
-        r->n_words = dp_resident_pages_words(&r->pages, r->words, r->words_start, DP_PAGES_PIECE);
-        if (page - r->words_start >= r->n_words * dp_page_bytes())
+    struct dp_resident_block_piece *piece = &r->pieces[page / piece_bytes % DP_BLOCK_PIECES];
+    if (!piece->n_words || page - piece->start >= piece->n_words * dp_page_bytes()) {
+        piece->start = page - page % piece_bytes;
+        piece->n_words = dp_resident_pages_words(&r->pages, piece->words, piece->start, DP_PAGES_PIECE);
+        if (page - piece->start >= piece->n_words * dp_page_bytes())
             return 0;
     }
-    return r->words[(page - r->words_start) / dp_page_bytes()];
+    return piece->words[(page - piece->start) / dp_page_bytes()];
 }
 
 /* Reads ahead while pages that were read so are asked for: what was read in vain counts, too. */

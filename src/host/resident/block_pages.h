@@ -12,22 +12,29 @@
 
 #define DP_BLOCK_READ_MOST  ((int64_t)1 << 30) /* bytes that are read for zeros; beyond it zeros are not counted */
 #define DP_BLOCK_WINDOW     ((size_t)64 << 10)
-#define DP_BLOCK_LINE_BYTES 64u /* zeros are counted in whole cache lines, or in whole smaller pieces of a block */
+#define DP_BLOCK_PIECES     128u /* of 2 MB, for pages of 4 kB */
+#define DP_BLOCK_LINE_BYTES 64u  /* zeros are counted in whole cache lines, or in whole smaller pieces of a block */
 
 /* Bytes of a block; what is neither resident nor swapped is absent. zero_bytes: resident, and zeros. */
 struct dp_resident_block {
     int64_t resident_bytes, swapped_bytes, zero_bytes;
 };
 
-/* What was read last. Blocks that lie near each other cost one system call for many. */
+/*
+ * What was read last. Blocks that lie near each other cost one system call for many. Large: to be mapped, so that only
+ * what is used of it comes into being.
+ */
 struct dp_resident_block_reader {
     struct dp_resident_pages pages;
     int mem;            /* -1: zeros are not known */
     int64_t left_bytes; /* that may still be read */
     int64_t unread_bytes;
-    uintptr_t words_start, window_start;
-    size_t n_words;
-    uint64_t words[DP_PAGES_PIECE];
+    struct dp_resident_block_piece {
+        uintptr_t start;
+        size_t n_words; /* 0: none was read */
+        uint64_t words[DP_PAGES_PIECE];
+    } pieces[DP_BLOCK_PIECES]; /* of pagemap, each in its place by its address */
+    uintptr_t window_start;
     uint32_t has_read, is_used; /* a bit for each page of the window: was read, was asked for */
     size_t n_ahead;             /* pages that are read at once: 1 where blocks lie far from each other */
     unsigned char window[DP_BLOCK_WINDOW];

@@ -8,7 +8,9 @@ import os
 import platform
 import re
 import signal
+import shutil
 import subprocess
+import tempfile
 
 import reader
 from harness import BUILD, environment, free_port, main, new_directory, profiles, run, skip, victim, wait_for_server, wait_until
@@ -283,6 +285,49 @@ def that_of_another_allocator_only_the_sum_is_told():
 def that_a_process_whose_environment_is_overwritten_is_asked():
     with Victim('titled', 'heap_rate=64k') as v:
         assert v.ask()['malloc']['pinned_bytes'] > 500000
+
+
+def waste_of(*words):
+    return subprocess.run([DELTAPROF, 'waste', *words], capture_output=True, text=True, timeout=120)
+
+
+def that_a_profile_made_of_tables_does_not_tell_and_the_one_before_is_named_as_such():
+    out, tables = new_directory(), tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm')
+    try:
+        conf = f'heap_rate=64k,interval=1h,types=waste,tables={tables},signal=USR2,log=none'
+        with subprocess.Popen([victim('waste'), 'dense'], env=environment(conf, out), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+            assert p.stdout.readline() == 'ready 1\n'
+            p.kill()
+            p.wait()
+            p.stdin.close()
+        done = subprocess.run([DELTAPROF, 'recover', tables], capture_output=True, text=True)
+        last = reader.load(reader.files(out, 'heap')[-1])
+        assert '#killed' in last.comments and not [t for t, _ in last.types if t in TYPES], (done, last.comments, last.types)
+        done = waste_of('--at', 'last', out)
+        assert done.returncode == 1 and 'is not known: the process had ended' in done.stderr and not done.stdout, done
+        # An earlier profile of the same process, made by its twin: another program of the same name.
+        r = run([victim('waste'), 'dense'], 'heap_rate=64k,interval=1h,types=waste', stdin='')
+        tick = reader.files(r.out, 'heap')[0]
+        number = os.path.basename(reader.files(out, 'heap')[-1]).split('.')[1]
+        os.rename(reader.files(out, 'heap')[-1], os.path.join(out, f'victim_waste.{number}.0002.heap.pb.gz'))
+        shutil.copy(tick, os.path.join(out, f'victim_waste.{number}.0001.heap.pb.gz'))
+        done = waste_of(out)
+        assert done.returncode == 0 and 'Of 1 process that ended the last profile does not tell this' in done.stdout, done
+    finally:
+        shutil.rmtree(tables)
+
+
+def that_a_process_that_may_not_read_its_pages_says_so():
+    with Victim('private', 'heap_rate=64k,types=waste,log=none') as v:
+        done = waste_of(str(v.process.pid))
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+        assert done.stderr.startswith(f'deltaprof waste: {v.process.pid}: what of the memory in use is resident is not known: the kernel forbids'), done
+
+
+def that_errors_name_the_verb():
+    for verb, pid in ('waste', '4194305'), ('waste', '2'), ('summary', '2'):
+        done = subprocess.run([DELTAPROF, verb, pid], capture_output=True, text=True)
+        assert done.returncode and done.stderr.startswith(f'deltaprof {verb}: '), done
 
 
 def that_profiles_of_ticks_have_the_types_on_request_only():

@@ -9,7 +9,8 @@
  *     comb       64,000 blocks of 3,000 bytes, of which every 64th stays
  *     titled     the same, after its environment was overwritten, as by a title
  *     dense      60,000 blocks of 1,000 bytes, none of which is freed
- *     many       a block of 32 MB and 1,000 of 16 KB, all zeros, and 300,000 of 48 bytes
+ *     many       a block of 32 MB and 1,000 of 16 KB, all zeros, and 120,000 of 48 bytes
+ *     private    one of 60 MB; the process then changes its user, or is not dumpable: it may not read its pagemap
  *     top        blocks freed at the end of the heap
  *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, THREADS = 4 };
@@ -161,11 +163,20 @@ static void make_many(void)
 {
     enum { BIG = 32 << 20, MIDDLE = 16 << 10 };
     memset(make_zeros(BIG), 0, BIG);
-    for (int i = 0; i < 300000; i++) {
+    for (int i = 0; i < 120000; i++) {
         memset(make_records(48), 1, 48);
-        if (i % 300 == 0)
+        if (i % 120 == 0)
             memset(make_half(MIDDLE), 0, MIDDLE);
     }
+}
+
+static void make_private(void)
+{
+    enum { BIG = 60 << 20 };
+    memset(make_written(BIG), 1, BIG);
+    if (!geteuid() && (setgid(65534) || setuid(65534)))
+        exit(3);
+    prctl(PR_SET_DUMPABLE, 0);
 }
 
 static void make_top(void)
@@ -240,6 +251,8 @@ int main(int argc, char **argv)
         make_dense();
     else if (!strcmp(kind, "many"))
         make_many();
+    else if (!strcmp(kind, "private"))
+        make_private();
     else if (!strcmp(kind, "titled"))
         make_titled();
     else if (!strcmp(kind, "mixed"))
