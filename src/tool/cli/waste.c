@@ -32,8 +32,8 @@ static const char about[] =
     "  resident    of that, in memory\n"
     "  swapped     in swap\n"
     "  absent      never written, or given back: costs nothing but address space\n"
-    "  zeros       resident, but whole cache lines of zeros (of smaller blocks: the whole block): written too early,\n"
-    "              too large, or never needed\n"
+    "  zeros       resident, but only zeros: whole cache lines, and the parts of lines at a block's ends: written too\n"
+    "              early, too large, or never needed\n"
     "  pinned      free bytes that malloc cannot give back, because blocks of this function lie in the same pages\n"
     "\n"
     "Functions stand in the order of zeros + pinned: what a fix can save of resident memory. Sampled blocks stand for\n"
@@ -217,18 +217,23 @@ static int64_t most_of(const struct dp_query_free *f)
 
 /*
  * What can be done about memory that glibc's malloc holds. What settings or other allocators would give back depends on
- * how they would have placed the blocks, so only a bound is told.
+ * how they would have placed the blocks, so only bounds are told: of settings what is free, of another allocator what
+ * this one adds to blocks, too.
  */
-static void print_glibc(const struct dp_query_count *c)
+static void print_glibc(const struct dp_query_count *c, const struct amounts *sum)
 {
     const struct dp_query_free *f = &c->view->free;
-    char trim[32], pinned[32], arenas[32], unknown[32], most[32];
+    char trim[32], pinned[32], arenas[32], unknown[32], most[32], overhead[32];
     printf("malloc_trim(0) would give back %s. ", text_of(trim, f->trim_bytes));
     printf("%s are free in pages that also have blocks in use", text_of(pinned, f->pinned_bytes));
     print_pins(c);
     puts(".");
-    printf("Settings of malloc or another allocator can save at most %s more: all else that is free in the heaps.\n",
+    printf("Settings of malloc can save at most %s more: all else that is free in the heaps.",
            text_of(most, most_of(f) - f->trim_bytes));
+    if (overhead_of(c, sum) > 0)
+        printf(" Another allocator can also save\nof the %s by which malloc rounds blocks in use up, with headers.",
+               text_of(overhead, overhead_of(c, sum)));
+    putchar('\n');
     if (f->n_arenas > 1 && f->arena_bytes * 4 > f->trim_bytes + f->pinned_bytes)
         printf("%s of what is free lies in %lld arenas of threads: with MALLOC_ARENA_MAX=1 all threads would use it.\n",
                text_of(arenas, f->arena_bytes), (long long)f->n_arenas);
@@ -257,14 +262,14 @@ static bool is_glibc(const struct dp_query_free *f)
     return f->heap_bytes && f->unknown_bytes * 2 <= f->heap_bytes;
 }
 
-static void print_free(const struct dp_query_count *c)
+static void print_free(const struct dp_query_count *c, const struct amounts *sum)
 {
     const struct dp_query_free *f = &c->view->free;
     char held[32], zeros[32];
     if (f->n_jemalloc)
         print_jemalloc(c);
     else if (is_glibc(f))
-        print_glibc(c);
+        print_glibc(c, sum);
     else
         puts(
             "Cannot tell what the allocator could give back: it is not glibc's malloc, nor a jemalloc that was asked.");
@@ -294,7 +299,7 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
         printf("Of %zu process%s that ended the last profile does not tell this (killed, or not answering): an earlier "
                "one is shown.\n",
                c->view->n_last_without, c->view->n_last_without == 1 ? "" : "es");
-    print_free(c);
+    print_free(c, &sum);
     printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
            "swapped", "absent", "zeros", "pinned", dp_query_print_colour(DP_COLOUR_NONE));
     print_row(&sum);
@@ -339,6 +344,18 @@ static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wante
 
 /* ---- a process -------------------------------------------------------------------------------------------------- */
 
+static bool has_one_thread(pid_t pid)
+{
+    char line[128];
+    long n = 0;
+    FILE *status = dp_rss_process_open(pid, "status");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "Threads: %ld", &n) != 1)
+        ;
+    if (status)
+        fclose(status);
+    return n == 1;
+}
+
 /* The path of a profile of now, or of the newest one; malloc'ed. NULL after one line. */
 static char *find_profile(pid_t pid, const char *directory)
 {
@@ -352,8 +369,11 @@ static char *find_profile(pid_t pid, const char *directory)
         else
             found = newest;
         if (!found)
-            dp_query_print_error("waste", "process %d: it has no endpoint (listen=) and no profile was found",
-                                 (int)pid);
+            dp_query_print_error("waste", "process %d: it does not answer (listen=) and no profile was found%s",
+                                 (int)pid,
+                                 has_one_thread(pid) ? "; it has one thread, and the profiler's begins at a sampled "
+                                                       "allocation, 100 ms after its start or later"
+                                                     : "");
     }
     dp_rss_process_fini(&process);
     return found;

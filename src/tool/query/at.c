@@ -301,6 +301,10 @@ int dp_query_at_choose(struct dp_query *v)
         return status;
     if (ms->is_whole && !v->at_text)
         return 0;
+    if (ms->is_whole && v->needed) {
+        dp_query_print_error(v->verb, "%s: these profiles have no memory in use", v->argument);
+        return DP_EXIT_FAILED;
+    }
     if (ms->is_whole) {
         dp_query_print_error(v->verb, "--at %s: these profiles have no memory in use", v->at_text);
         return DP_EXIT_FAILED;

@@ -85,6 +85,10 @@ static void print_processes(const struct dp_query *v)
         printf("%sat %s%s%s%s(of %zu file%s; %s ended, with %s in use)", gap,
                ms->n_processes == 1 ? "its peak" : "the peak of the sum", *when ? ", " : "", when, second_gap, n_files,
                plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have", ms->end_bytes ? left : "nothing");
+    else if (ms->which == DP_QUERY_AT_TIME && *when)
+        printf("%sat %s, by files until %s", gap, v->at_text, when);
+    else if (ms->which == DP_QUERY_AT_LAST)
+        printf("%safter exit handlers%s%s", gap, *when ? ", " : "", when);
     else
         printf("%sat %s%s%s", gap, v->at_text, *when ? ", " : "", when);
     if (v->merge.n_without)

@@ -324,6 +324,18 @@ def that_a_process_that_may_not_read_its_pages_says_so():
         assert done.stderr.startswith(f'deltaprof waste: {v.process.pid}: what of the memory in use is resident is not known: the kernel forbids'), done
 
 
+def that_profiles_without_memory_in_use_are_refused_by_their_name():
+    r = run([victim('waste'), 'comb'], 'heap_rate=0,cpu_rate=1ms,interval=1h')
+    done = waste_of(r.out)
+    assert done.returncode == 1 and done.stderr == f'deltaprof waste: {r.out}: these profiles have no memory in use\n', done
+
+
+def that_what_malloc_adds_to_blocks_is_told_as_another_allocators_gain():
+    with Victim('small', 'heap_rate=16k') as v:
+        done = waste_of(str(v.process.pid))
+        assert 'Settings of malloc can save at most' in done.stdout and 'Another allocator can also save' in done.stdout, done
+
+
 def that_errors_name_the_verb():
     for verb, pid in ('waste', '4194305'), ('waste', '2'), ('summary', '2'):
         done = subprocess.run([DELTAPROF, verb, pid], capture_output=True, text=True)
