@@ -41,6 +41,7 @@
 
 #include "tool/leaks/buffers.h"
 #include "tool/leaks/models.h"
+#include "tool/leaks/points.h"
 #include "tool/leaks/slope.h"
 
 #include <math.h>
@@ -351,12 +352,13 @@ static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t 
 
 double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
+    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
     struct clock k;
     struct dp_leaks_curve settled;
-    clock_of(p, c, false, &k);
-    if (dp_leaks_buffers_settle(p, c, k.warm, &settled))
+    clock_of(&before, c, false, &k);
+    if (dp_leaks_buffers_settle(&before, c, k.warm, &settled))
         c = &settled;
-    return p->n_points < 2 ? 0 : growth_since(c, k.warm, p->n_points - 1);
+    return before.n_points < 2 ? 0 : growth_since(c, k.warm, before.n_points - 1);
 }
 
 static void count_steps(const struct dp_leaks_curve *c, size_t first, size_t last, struct dp_leaks_evidence *e)
@@ -484,10 +486,12 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
 struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
                                               double all_growth)
 {
-    return judge_by(p, c, all_growth, false);
+    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
+    return judge_by(&before, c, all_growth, false);
 }
 
 double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, double all_growth)
 {
-    return sum(p->cpu_ns, 0, p->n_points) > 0 ? judge_by(p, c, all_growth, true).confidence : 1;
+    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
+    return sum(p->cpu_ns, 0, p->n_points) > 0 ? judge_by(&before, c, all_growth, true).confidence : 1;
 }

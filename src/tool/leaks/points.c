@@ -13,7 +13,10 @@
 /* A program was ending when it had at most so much of its memory in use, and of its work to do, in its last points. */
 #define SHUTDOWN_LEFT 0.9
 #define SHUTDOWN_WORK 0.02
-enum { SHUTDOWN_POINTS = 6 };
+enum { SHUTDOWN_POINTS = 6, POINTS_LEFT = 4 /* what is judged has at least so many */ };
+
+#define TEARDOWN_LEFT 0.5  /* of what was in use before a point: with less left, it may be teardown */
+#define TEARDOWN_LIKE 0.25 /* of the bytes of the teardown: an earlier fall of so many is like it */
 
 /* Joins a point with the next one. */
 static void join(double *values, size_t at, size_t n, bool is_sum)
@@ -90,4 +93,22 @@ void dp_leaks_points_skip_shutdown(const struct dp_leaks_series *s, struct dp_le
     }
     if (best < n && all_in_use(s, p, n - 1) < SHUTDOWN_LEFT * most)
         p->n_points = best;
+    double bytes[DP_QUERY_POINTS];
+    for (size_t i = 0; i < p->n_points; i++)
+        bytes[i] = all_in_use(s, p, i);
+    *p = dp_leaks_points_before_teardown(p, bytes);
+}
+
+struct dp_leaks_process dp_leaks_points_before_teardown(const struct dp_leaks_process *p, const double *bytes)
+{
+    struct dp_leaks_process before = *p;
+    size_t n = p->n_points, first = n;
+    while (p->ended && first > POINTS_LEFT && bytes[first - 1] < TEARDOWN_LEFT * bytes[first - 2])
+        first--;
+    for (size_t i = 1; i < first && first < n; i++)
+        if (bytes[i] < TEARDOWN_LEFT * bytes[i - 1] &&
+            bytes[i - 1] - bytes[i] >= TEARDOWN_LIKE * (bytes[first - 1] - bytes[n - 1]))
+            first = n;
+    before.n_points = first;
+    return before;
 }

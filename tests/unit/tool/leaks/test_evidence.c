@@ -368,6 +368,58 @@ static void the_end_of_the_process_does_not_end_growth(void **state_)
     assert_true(n > 0.85 * RUNS);
 }
 
+/* The share of runs in which a leak is found whose process ended; `left`: of it after each of the last n points. */
+static double found_before_teardown(const double *left, int n)
+{
+    int n_found = 0;
+    for (int run = 0; run < RUNS; run++) {
+        struct dp_leaks_process p;
+        struct dp_leaks_curve c;
+        simulate(&(struct stack){twenty, forever}, &p, &c);
+        p.ended = true;
+        for (int i = 0, first = TICKS - n; i < n; i++) {
+            c.samples[first + i] = c.samples[first - 1] * left[i];
+            c.bytes[first + i] = c.bytes[first - 1] * left[i];
+        }
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+        assert_true(e.is_open || e.confidence >= 0.5);
+        n_found += e.confidence >= 0.5 && e.bytes_per_hour > 0;
+    }
+    return (double)n_found / RUNS;
+}
+
+static void a_teardown_hides_no_leak(void **state_)
+{
+    (void)state_;
+    assert_true(found_before_teardown((double[]){0}, 1) > 0.99);
+    assert_true(found_before_teardown((double[]){0.1}, 1) > 0.99);
+    assert_true(found_before_teardown((double[]){0.4, 0.1}, 2) > 0.99);
+    assert_true(found_before_teardown((double[]){0.4, 0.1, 0}, 3) > 0.99);
+}
+
+/* What grows by 20 blocks a tick, and is freed at once after `period` ticks; the last tick frees it. */
+static struct dp_leaks_evidence of_batches(int period)
+{
+    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288, .ended = true};
+    struct dp_leaks_curve c = {.row_value = 0};
+    for (int t = 0; t < TICKS; t++) {
+        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        p.work[t] = 100;
+        c.samples[t] = 20 * ((t + period - TICKS + TICKS * period + 1) % period);
+        c.bytes[t] = c.samples[t] * SAMPLE;
+        c.allocated_samples[t] = 20;
+        c.allocated_objects[t] = 2000;
+    }
+    return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+}
+
+static void a_batch_that_ends_with_the_process_is_no_leak(void **state_)
+{
+    (void)state_;
+    for (int period = 2; period <= TICKS / 2; period++)
+        assert_true(of_batches(period).confidence < 0.08);
+}
+
 /*
  * The first tick loads a data set, with two thirds of all allocations; then one stack leaks a block a tick. The other
  * ticks are not idle, and the rate is one of the clock.
@@ -486,6 +538,8 @@ int main(void)
         cmocka_unit_test(growth_of_many_blocks_is_seen_to_end),
         cmocka_unit_test(idle_time_does_not_end_growth),
         cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
+        cmocka_unit_test(a_teardown_hides_no_leak),
+        cmocka_unit_test(a_batch_that_ends_with_the_process_is_no_leak),
         cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
         cmocka_unit_test(few_points_have_quarters_too),
