@@ -15,7 +15,7 @@
 #define SHUTDOWN_WORK 0.02
 enum { SHUTDOWN_POINTS = 6, POINTS_LEFT = 4 /* what is judged has at least so many */ };
 
-#define TEARDOWN_LEFT 0.5  /* of what was in use before a point: with less left, it may be teardown */
+#define TEARDOWN_LEFT 0.5  /* of what was in use before a point: with less left, all of it may be teardown */
 #define TEARDOWN_LIKE 0.25 /* of the bytes of the teardown: an earlier fall of so many is like it */
 
 /* Joins a point with the next one. */
@@ -105,10 +105,14 @@ struct dp_leaks_process dp_leaks_points_before_teardown(const struct dp_leaks_pr
     size_t n = p->n_points, first = n;
     while (p->ended && first > POINTS_LEFT && bytes[first - 1] < TEARDOWN_LEFT * bytes[first - 2])
         first--;
-    for (size_t i = 1; i < first && first < n; i++)
-        if (bytes[i] < TEARDOWN_LEFT * bytes[i - 1] &&
-            bytes[i - 1] - bytes[i] >= TEARDOWN_LIKE * (bytes[first - 1] - bytes[n - 1]))
+    first -=
+        p->ended && first > POINTS_LEFT && bytes[first - 1] < SHUTDOWN_LEFT * bytes[first - 2]; /* it began in it */
+    double fell = 0;
+    for (size_t i = 1; i < first && first < n; i++) {
+        fell = bytes[i] < bytes[i - 1] ? fell + bytes[i - 1] - bytes[i] : 0;
+        if (fell > 0 && fell >= TEARDOWN_LIKE * (bytes[first - 1] - bytes[n - 1]))
             first = n;
+    }
     before.n_points = first;
     return before;
 }

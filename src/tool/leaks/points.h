@@ -14,8 +14,8 @@ void dp_leaks_points_join(struct dp_leaks_series *, struct dp_leaks_process *);
 void dp_leaks_points_skip_shutdown(const struct dp_leaks_series *, struct dp_leaks_process *);
 /*
  * The process without its teardown, of in-use values `bytes` of a stack or of all: at the end of a process that ended,
- * each point that lost more than half is teardown, and says nothing about the time before. If a fall like it came
- * earlier in the run, that is how the program works, and no teardown. A program may free one table at its end and leave
- * others, so each stack has its own.
+ * each point that lost more than half is teardown, and one before in which it may have begun; they say nothing about
+ * the time before. If a fall like it came earlier in the run, that is how the program works, and no teardown. A program
+ * may free one table at its end and leave others, so each stack has its own.
  */
 struct dp_leaks_process dp_leaks_points_before_teardown(const struct dp_leaks_process *, const double *bytes);
