@@ -162,6 +162,10 @@ Not leaks:
         self.run_program([Site(['serve', 'main'], 1 << 20, lambda t: 10 * (t < 4), lambda t, live: live - 10 if t < 4 else 0)], n_ticks=20)
         self.assertRegex(self.leaks()['needs'], r'^\d ticks? of 20 had work, \d+ samples: give it more work, or run \d+ s more$')
 
+    def test_hardly_a_sample_asks_for_a_heap_rate_and_for_no_time(self):
+        self.run_program([Site(['malloc', 'f', 'main'], RATE * 20, lambda t: int(t in (8, 20)), lambda t, live: 0)], n_ticks=TICKS)
+        self.assertRegex(self.leaks()['needs'], r'^\d ticks? of 40 had work, 2 samples: give it more work, or run \d+ s more with heap_rate=16k$')
+
     def test_in_traffic_the_leak_is_found_and_nothing_else(self):
         for seed in range(5):
             self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)

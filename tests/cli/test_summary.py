@@ -298,6 +298,12 @@ class Summary(Case):
         self.assertEqual(unknown[0]['text'], 'Whether it leaks cannot be told yet: no tick before the end of the program: run longer, or interval=100ms.')
         self.assertNotIn('0 tick', self.run_it('leaks', self.dir.name + '/d').decode())
 
+    def test_a_long_life_without_a_tick_names_what_starts_the_thread(self):
+        self.file('d/server.7.0001.heap.pb.gz', [(['f', 'main'], [10, 5 << 20, 1, 5000])], time_ns=10**18, duration_ns=90 * 10**9, comment=['#exit'])
+        unknown = [s for s in self.sentences(self.dir.name + '/d') if s['kind'] == 'leak-unknown']
+        self.assertEqual(unknown[0]['text'], 'Whether it leaks cannot be told yet: no tick in the 90 s of the program: shorter interval=; or, if it has one '
+                                             'thread and allocates only in libc, wall_rate=1s or listen=.')
+
     def test_a_shorter_interval_is_advised_only_where_it_is_shorter(self):
         for name, interval in {'second': 10**9, 'tenth': 10**8}.items():
             for i in range(1, 6):

@@ -26,11 +26,13 @@ enum {
     TICKS_FEW = 20,
     TICKS_LEAST = 3,     /* of work: with fewer, a leak is not told from what a program does when it starts */
     SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
+    SAMPLES_FEW = 5,     /* with fewer, so many more come only after many times as long */
 };
-#define BY_CPU       0.5  /* least confidence of a leak if CPU time is work: likelier than not */
-#define FREED        0.1  /* share of the blocks of a stack: above it, they turn over */
-#define DOUBT        0.08 /* confidence of a stack that may leak */
-#define DOUBT_OF_FEW 0.02 /* the same, if there are fewer ticks than TICKS_FEW */
+#define LONG_NS      30000000000 /* a life in which each process has a tick that has the default interval, and a thread */
+#define BY_CPU       0.5         /* least confidence of a leak if CPU time is work: likelier than not */
+#define FREED        0.1         /* share of the blocks of a stack: above it, they turn over */
+#define DOUBT        0.08        /* confidence of a stack that may leak */
+#define DOUBT_OF_FEW 0.02        /* the same, if there are fewer ticks than TICKS_FEW */
 
 const char *dp_leaks_verdict_text(enum dp_leaks_verdict verdict)
 {
@@ -150,6 +152,14 @@ static double samples_of(const struct dp_leaks_evidence *e)
 static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
 {
     const struct dp_leaks_row *first = r->suspects.n ? &r->suspects.at[0] : NULL;
+    if (!p->n_ticks && p->life_ns >= LONG_NS) {
+        snprintf(
+            r->needs, sizeof r->needs,
+            "no tick in the %.0f s of the program: shorter interval=; or, if it has one thread and allocates only in "
+            "libc, wall_rate=1s or listen=",
+            (double)p->life_ns / 1e9);
+        return;
+    }
     if (!p->n_ticks) {
         snprintf(r->needs, sizeof r->needs, "no tick before the end of the program: run longer, or interval=100ms");
         return;
@@ -160,6 +170,7 @@ static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
            samples = first ? samples_of(&first->evidence) : r->n_samples;
     double longer = seconds;
     char rate[32] = "", of_it[32] = "", of_all[48] = "";
+    bool is_by_rate = samples < SAMPLES_FEW && p->rate > 1; /* nobody waits so long for samples */
     if (is_idle)
         snprintf(of_all, sizeof of_all, " of %zu had work", p->n_ticks);
     int n =
@@ -167,15 +178,21 @@ static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
                  of_all, samples, samples >= 0.5 && samples < 1.5 ? "" : "s", is_idle ? "give it more work, or " : "");
     if (samples < SAMPLES_WANTED) {
         print_rate(rate, fmax((double)p->rate * fmax(samples, 1) / SAMPLES_WANTED / 2, 1));
-        longer = fmax(longer, seconds * (SAMPLES_WANTED / fmax(samples, 1) - 1));
+        longer = is_by_rate ? longer : fmax(longer, seconds * (SAMPLES_WANTED / fmax(samples, 1) - 1));
     }
     if (r->n_ticks < TICKS_WANTED && r->n_ticks)
         longer = fmax(longer, seconds * ((double)TICKS_WANTED / (double)r->n_ticks - 1));
     double interval = all_seconds / (double)p->n_ticks, wanted = seconds >= 20 ? 1 : 0.1;
     if (r->n_ticks < TICKS_WANTED && !is_idle && seconds < 120 && interval > 2 * wanted)
         snprintf(of_it, sizeof of_it, ", or interval=%s", seconds >= 20 ? "1s" : "100ms");
-    snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more%s%s%s", ceil(fmax(longer, 1)),
-             *rate ? ", or heap_rate=" : "", rate, of_it);
+    if (is_by_rate && r->n_ticks >= TICKS_WANTED)
+        snprintf(r->needs + n, sizeof r->needs - (size_t)n, "heap_rate=%s", rate);
+    else if (is_by_rate)
+        snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more with heap_rate=%s%s",
+                 ceil(fmax(longer, 1)), rate, of_it);
+    else
+        snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more%s%s%s", ceil(fmax(longer, 1)),
+                 *rate ? ", or heap_rate=" : "", rate, of_it);
 }
 
 /* The process with most work is the one that was looked at. */

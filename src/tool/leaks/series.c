@@ -304,7 +304,9 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
             process->start_ns = d->time_ns;
             process->rate = d->period > 0 ? d->period : 1;
         }
-        if (!r.is_end) {
+        if (r.is_end) {
+            process->life_ns = d->time_ns + d->duration_ns - process->start_ns;
+        } else {
             bool is_second = r.is_peak;
             r.is_peak = dp_model_merge_number(d, DP_COMMENT_PEAK_AT, 0) != 0;
             if (process->n_points == DP_QUERY_POINTS && !is_second)

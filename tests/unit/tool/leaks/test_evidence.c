@@ -392,7 +392,7 @@ static void a_teardown_hides_no_leak(void **state_)
 {
     (void)state_;
     assert_true(found_before_teardown((double[]){0}, 1) > 0.99);
-    for (int percent = 5; percent <= 80; percent += 15)
+    for (int percent = 5; percent <= 80; percent += 25)
         assert_true(found_before_teardown((double[]){percent / 100.0}, 1) > 0.99);
     assert_true(found_before_teardown((double[]){0.4, 0.1}, 2) > 0.99);
     assert_true(found_before_teardown((double[]){0.8, 0.3, 0}, 3) > 0.99);
