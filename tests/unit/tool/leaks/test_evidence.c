@@ -8,56 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "simulated.h"
 #include "tool/leaks/evidence.h"
-
-enum { TICKS = 32, RUNS = 1000, FOREVER = 1 << 20 };
-#define SAMPLE 524288.0 /* bytes that a sampled block counts for */
-
-static uint64_t state = 88172645463325252;
-
-static double random_share(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (double)(state >> 11) / (double)(1ull << 53);
-}
-
-static int poisson(double mean)
-{
-    int n = 0;
-    for (double product = random_share(), limit = exp(-mean); product > limit; product *= random_share())
-        n++;
-    return n;
-}
-
-/* A stack: sampled blocks per tick, and how many ticks each of them lives. */
-struct stack {
-    double (*births)(int tick);
-    int (*lifetime)(int tick);
-};
-
-static void simulate(const struct stack *s, struct dp_leaks_process *p, struct dp_leaks_curve *c)
-{
-    int births[TICKS] = {0}, deaths[TICKS] = {0}, live = 0;
-    *p = (struct dp_leaks_process){.n_points = TICKS, .start_ns = 1, .rate = 524288};
-    memset(c, 0, sizeof *c);
-    for (int t = 0; t < TICKS; t++) {
-        births[t] = poisson(s->births(t));
-        for (int i = 0; i < births[t]; i++) {
-            int end = t + s->lifetime(t);
-            if (end < TICKS)
-                deaths[end]++;
-        }
-        live += births[t] - deaths[t];
-        p->times_ns[t] = 1 + (t + 1) * 15000000000LL;
-        p->work[t] = births[t] + 80;
-        c->bytes[t] = live * SAMPLE;
-        c->samples[t] = live;
-        c->allocated_samples[t] = births[t];
-        c->allocated_objects[t] = births[t] * 100.0;
-    }
-}
 
 /* The share of runs in which it is called a leak; it makes `share` of the growth of its process. */
 static double called_leak(const struct stack *s, double share)
@@ -72,12 +24,6 @@ static double called_leak(const struct stack *s, double share)
         n += e.confidence >= 0.5;
     }
     return (double)n / RUNS;
-}
-
-static double one(int tick)
-{
-    (void)tick;
-    return 1;
 }
 
 static double half_a_block(int tick)
@@ -112,12 +58,6 @@ static double slowly_ever_slower(int tick)
     return 16 * exp(-tick / 10.0);
 }
 
-static double twenty(int tick)
-{
-    (void)tick;
-    return 20;
-}
-
 static double four_in_the_first_third(int tick)
 {
     return tick < TICKS / 3 ? 4 : 0;
@@ -146,12 +86,6 @@ static double from_half(int tick)
 static double doubling(int tick)
 {
     return tick < 14 ? 20 : 40;
-}
-
-static int forever(int tick)
-{
-    (void)tick;
-    return FOREVER;
 }
 
 static int three_ticks(int tick)
@@ -352,75 +286,6 @@ static void idle_time_does_not_end_growth(void **state_)
     assert_true(n > 0.85 * RUNS);
 }
 
-/* A leak, all of which is freed in the last tick before the process ends. */
-static void the_end_of_the_process_does_not_end_growth(void **state_)
-{
-    (void)state_;
-    int n = 0;
-    for (int run = 0; run < RUNS; run++) {
-        struct dp_leaks_process p;
-        struct dp_leaks_curve c;
-        simulate(&(struct stack){one, forever}, &p, &c);
-        p.ended = true;
-        c.bytes[TICKS - 1] = c.samples[TICKS - 1] = 0;
-        n += dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c)).is_open;
-    }
-    assert_true(n > 0.85 * RUNS);
-}
-
-/* The share of runs in which a leak is found whose process ended; `left`: of it after each of the last n points. */
-static double found_before_teardown(const double *left, int n)
-{
-    int n_found = 0;
-    for (int run = 0; run < RUNS; run++) {
-        struct dp_leaks_process p;
-        struct dp_leaks_curve c;
-        simulate(&(struct stack){twenty, forever}, &p, &c);
-        p.ended = true;
-        for (int i = 0, first = TICKS - n; i < n; i++) {
-            c.samples[first + i] = c.samples[first - 1] * left[i];
-            c.bytes[first + i] = c.bytes[first - 1] * left[i];
-        }
-        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
-        assert_true(e.is_open || e.confidence >= 0.5);
-        n_found += e.confidence >= 0.5 && e.bytes_per_hour > 0;
-    }
-    return (double)n_found / RUNS;
-}
-
-static void a_teardown_hides_no_leak(void **state_)
-{
-    (void)state_;
-    assert_true(found_before_teardown((double[]){0}, 1) > 0.99);
-    for (int percent = 5; percent <= 80; percent += 25)
-        assert_true(found_before_teardown((double[]){percent / 100.0}, 1) > 0.99);
-    assert_true(found_before_teardown((double[]){0.4, 0.1}, 2) > 0.99);
-    assert_true(found_before_teardown((double[]){0.8, 0.3, 0}, 3) > 0.99);
-}
-
-/* What grows by 20 blocks a tick, and is freed at once after `period` ticks; the last tick frees it. */
-static struct dp_leaks_evidence of_batches(int period)
-{
-    struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288, .ended = true};
-    struct dp_leaks_curve c = {.row_value = 0};
-    for (int t = 0; t < TICKS; t++) {
-        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
-        p.work[t] = 100;
-        c.samples[t] = 20 * ((t + period - TICKS + TICKS * period + 1) % period);
-        c.bytes[t] = c.samples[t] * SAMPLE;
-        c.allocated_samples[t] = 20;
-        c.allocated_objects[t] = 2000;
-    }
-    return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
-}
-
-static void a_batch_that_ends_with_the_process_is_no_leak(void **state_)
-{
-    (void)state_;
-    for (int period = 2; period <= TICKS / 2; period++)
-        assert_true(of_batches(period).confidence < 0.08);
-}
-
 /*
  * The first tick loads a data set, with two thirds of all allocations; then one stack leaks a block a tick. The other
  * ticks are not idle, and the rate is one of the clock.
@@ -538,9 +403,6 @@ int main(void)
         cmocka_unit_test(a_leak_of_few_blocks_is_left_open),
         cmocka_unit_test(growth_of_many_blocks_is_seen_to_end),
         cmocka_unit_test(idle_time_does_not_end_growth),
-        cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
-        cmocka_unit_test(a_teardown_hides_no_leak),
-        cmocka_unit_test(a_batch_that_ends_with_the_process_is_no_leak),
         cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
         cmocka_unit_test(few_points_have_quarters_too),
