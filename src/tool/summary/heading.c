@@ -87,7 +87,7 @@ static void print_processes(const struct dp_query *v)
                plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have", ms->end_bytes ? left : "nothing");
     else if (ms->which == DP_QUERY_AT_TIME && *when)
         printf("%sat %s, by files until %s", gap, v->at_text, when);
-    else if (ms->which == DP_QUERY_AT_LAST)
+    else if (ms->which == DP_QUERY_AT_LAST && ms->n_ended)
         printf("%safter exit handlers%s%s", gap, *when ? ", " : "", when);
     else
         printf("%sat %s%s%s", gap, v->at_text, *when ? ", " : "", when);
