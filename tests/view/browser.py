@@ -81,6 +81,14 @@ class Browser:
     def js(self, script, *arguments):
         return self.call('POST', self.session + '/execute/sync', {'script': script, 'args': list(arguments)})
 
+    def fragment(self):
+        """The page's link, once it does not change any more: after many changes it follows later."""
+        before = None
+        while before != (now := self.js('return location.hash')):
+            before = now
+            time.sleep(0.4)
+        return now
+
     def element(self, selector):
         return self.call('POST', self.session + '/element', {'using': 'css selector', 'value': selector})[ELEMENT]
 

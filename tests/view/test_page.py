@@ -145,7 +145,7 @@ class Page(PageCase):
         self.browser.click('[data-value=locks]')
         self.click_row('#waiters', 'reply')
         self.assertEqual(self.partners(), ('held by', {'checkpoint': [1200, 4], 'sweep': [400, 8]}))
-        fragment = self.browser.js('return location.hash')
+        fragment = self.browser.fragment()
         self.click_row('#pairs', 'sweep')
         self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
         self.assertEqual(self.partners(), ('who waited', {'serve': [10000, 10], 'reply': [1600, 12]}))  # both unlock by the same function
@@ -255,7 +255,7 @@ class Page(PageCase):
         self.assertRegex(self.browser.text('#range'), 'A: .* of server 7; B: .* of server 8')
         self.browser.click('[data-value=table]')
         self.assertEqual(self.rows()['cache_fill'][:3], [222 - 30000, 30000, 222])
-        fragment = self.browser.js('return location.hash')
+        fragment = self.browser.fragment()
         self.show(directory, fragment=fragment)
         self.assertEqual(self.rows()['cache_fill'][:3], [222 - 30000, 30000, 222])
 

@@ -55,7 +55,7 @@ class Diff(PageCase):
         self.browser.choose('#type', 'alloc_space')
         self.browser.js('[...document.querySelectorAll("#changes tbody tr")].find(r => r.textContent.includes("cache_fill")).click()')
         self.assertEqual(self.browser.js('return document.getElementById("search").value'), '^cache_fill$')
-        shown, fragment = self.shown(), self.browser.js('return location.hash')
+        shown, fragment = self.shown(), self.browser.fragment()
         self.show('--diff', old, new, fragment=fragment)
         self.assertEqual(self.shown(), shown)
         self.browser.click('#compare')  # off: what was B stays

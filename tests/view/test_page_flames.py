@@ -59,7 +59,7 @@ class Flames(PageCase):
         self.browser.wait(lambda: self.box_at(1000, 63)[0] == 'cache_fill')
         self.browser.choose('#type', 'inuse_space')
         self.assertEqual(self.shown(), [30000], 'the zoom stays')
-        fragment = self.browser.js('return location.hash')
+        fragment = self.browser.fragment()
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual(self.shown(), [30000], 'the link has the zoom')
         self.browser.click('#focus')
@@ -142,7 +142,7 @@ class Flames(PageCase):
         self.drag(2, 4)
         self.browser.keys('#search', 'lock')
         rows = self.rows()
-        fragment = self.browser.js('return location.hash')
+        fragment = self.browser.fragment()
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual(self.rows(), rows)
         self.assertEqual(list(rows), ['await_lock'])
@@ -161,7 +161,7 @@ class Flames(PageCase):
         self.browser.click('#theme')
         order, paper = list(self.rows()), self.browser.js('return getComputedStyle(document.body).backgroundColor')
         self.assertEqual(order, sorted(order, reverse=True))
-        self.show(os.path.join(self.dir.name, 'p'), fragment=self.browser.js('return location.hash'))
+        self.show(os.path.join(self.dir.name, 'p'), fragment=self.browser.fragment())
         self.assertEqual([list(self.rows()), self.browser.js('return getComputedStyle(document.body).backgroundColor')], [order, paper])
 
     def test_the_shown_range_can_be_saved(self):

@@ -175,7 +175,7 @@ class Heap(PageCase):
         self.assertNotEqual(after, before)
         width = self.browser.js('return document.getElementById("chart").clientWidth')
         self.assertEqual([line for line in self.box_at(width - 1, 60, '#chart') if 'RSS' in line], ['29 MB  anonymous RSS'])
-        self.show(os.path.join(self.dir.name, 'p'), fragment=self.browser.js('return location.hash'))
+        self.show(os.path.join(self.dir.name, 'p'), fragment=self.browser.fragment())
         self.assertEqual(self.pixels('#chart'), after)
         self.browser.click('#legend button')
         self.assertEqual(self.pixels('#chart'), before)

@@ -32,7 +32,7 @@ class Stacks(PageCase):
         self.assertIn('src/parse.c:10', self.box_at(5, 45))
         self.browser.pointer('#flame', (5, 45), (5, 45), button=True)
         self.assertEqual(self.shown(), [400])
-        self.show(self.lines(), fragment=self.browser.js('return location.hash'))
+        self.show(self.lines(), fragment=self.browser.fragment())
         self.assertEqual(self.shown(), [400], 'the link has the line')
         self.browser.click('#unzoom')
         self.browser.click('[data-value=table]')
@@ -80,7 +80,7 @@ class Stacks(PageCase):
         self.browser.pointer('#callers', (5, 9), (5, 9), button=True)
         self.browser.click('#focus')  # the caller is now the function in the middle
         self.assertEqual(self.box_at(5, 9)[0], 'main')
-        fragment, shown = self.browser.js('return location.hash'), self.shown()
+        fragment, shown = self.browser.fragment(), self.shown()
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual([self.box_at(5, 9)[0], self.shown()], ['main', shown])
         self.browser.click('#sandwich')

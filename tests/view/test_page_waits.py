@@ -40,7 +40,7 @@ class Waits(PageCase):
         self.assertEqual(self.browser.text('#waitWords'), 'Others waited 15 ms for fetch. It waited 6 ms itself.')
         self.browser.click('#waitBoxes [data-side=holders] button')
         self.assertEqual(self.graph(), [['fetch6 ms', 'flush2 ms'], ['flush'], ['flush2 ms']])
-        fragment = self.browser.js('return location.hash')
+        fragment = self.browser.fragment()
         self.browser.keys('#waitBoxes [data-side=waiters] button', '\ue007')  # Enter
         self.assertEqual(self.column('middle'), ['fetch'])
         self.browser.keys('#waitBoxes [data-side=waiters] button', '\ue007')
