@@ -185,7 +185,7 @@ static const char *verb_of(unsigned kind)
 #define X(ID, name) [DP_KIND_##ID] = "top --kind " #name,
     static const char *const verbs[DP_KINDS] = {DP_KINDS_OF_DELTAS(X)};
 #undef X
-    return kind == DP_KIND_HEAP ? "top" : verbs[kind];
+    return dp_kind_table[kind].rank == 0 ? "top" : verbs[kind]; /* which top shows of itself */
 }
 
 static bool is_before(const struct loss *a, const struct loss *b)
