@@ -110,8 +110,9 @@ DELTAPROF_API void deltaprof_lock_unlock_end(const struct deltaprof_owed *owed, 
 DELTAPROF_API void deltaprof_lock_destroyed(const void *lock);
 
 /*
- * A rwlock does not tell which threads hold it for reading. So a thread notes two such locks, and a wait shows them: a
- * thread that waits for a writer who waits for it is part of a deadlock. Others stay unknown. A few loads and stores.
+ * A rwlock does not tell which threads hold it for reading. So each thread notes two of the rwlocks that it holds for
+ * reading, and its wait shows them. That finds deadlocks of a reader and a writer. More than two are not noted. Costs a
+ * few loads and stores.
  */
 static inline __attribute__((always_inline)) void deltaprof_lock_read_locked(const void *lock)
 {

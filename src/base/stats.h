@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 /*
- * The counters: name in code; the kinds whose profiles show the counter; its words in these profiles and in the line at
- * exit. EACH: it counts for one kind (dp_stats_add_of), and that kind shows it. All others count for the process
- * (dp_stats_add). NONE: no profile shows it; ALL: profiles of each kind show the same count; HOLDERS: of mutex and
- * chain.
+ * Each row of this table is a counter. It has the name in code, the kinds whose profiles show the counter, and the
+ * text that these profiles and the line at exit have. EACH: it counts for one kind (dp_stats_add_of), and that kind
+ * shows it. All others count for the process (dp_stats_add). NONE: no profile shows it; ALL: profiles of each kind show
+ * the same count; HOLDERS: of mutex and chain.
  */
 #define DP_STATS(X)                                                                                                    \
     X(SAMPLES, NONE, "samples taken")                                                                                  \

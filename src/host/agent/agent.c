@@ -197,9 +197,10 @@ int32_t dp_agent_maker(void)
 /* unshare by system call: the libc function may be the interposed one, which would end this thread. */
 static void own_descriptors(void)
 {
-    agent.owns = !dp_load_relaxed(&agent.shares) && dp_log_own_table() == 0;
+    agent.owns = false;
     if (dp_load_relaxed(&agent.shares))
         return;
+    agent.owns = dp_log_own_table() == 0;
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
         (void)!chdir("/"); /* so that this thread keeps no file system busy */
 }

@@ -84,7 +84,7 @@ static void begin_slot(struct dp_cpu_thread *thread)
     dp_store_relaxed(&thread->has_ended, 0);
 }
 
-/* Frees the slots near a thread's place whose threads are gone. */
+/* Of the slots in which the thread may stand, frees those of threads that have left the kernel. */
 static void free_near(int32_t tid)
 {
     for (uint32_t i = 0; i < DP_TIDS_PLACES; i++) {

@@ -167,7 +167,8 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
     return 0;
 }
 
-/* Sampled blocks stand for others, but what is free in pages is known: together the rows pin no more than that. */
+/* The rows are estimates, as sampled blocks stand for others. Their sum is limited to the free bytes that were counted.
+ */
 static void limit_pinned(struct dp_heap_waste_rows *rows, int64_t most_bytes)
 {
     double sum = 0;

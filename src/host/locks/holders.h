@@ -45,7 +45,7 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *);
  */
 bool dp_waits_is_blocked(const struct dp_waiting *);
 
-/* Whether it is a call with a time limit: the thread will wake, whoever holds the lock. False also if not known. */
+/* Whether the wait has a time limit. Then the thread will wake, whoever holds the lock. False if that is not known. */
 bool dp_waits_may_time_out(const struct dp_waiting *);
 
 /* Whether this wait has not ended. */

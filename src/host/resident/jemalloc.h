@@ -25,7 +25,10 @@ struct dp_resident_jemalloc {
     } classes[DP_JEMALLOC_CLASSES_MOST]; /* of slabs, by size */
 };
 
-/* mallctl: of a jemalloc whose blocks the hooks see. With two of them neither is asked. Context: init. */
+/*
+ * Learns the function mallctl of a jemalloc whose blocks the hooks see. If there are two jemallocs, neither is read.
+ * Context: init.
+ */
 void dp_resident_jemalloc_learn(dp_resident_mallctl_fn mallctl);
 
 /*

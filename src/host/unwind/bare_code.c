@@ -7,12 +7,13 @@
  * allocation that libc makes for its caller (strdup), and at each interrupted memcpy.
  *
  * A function's code tells how it returns: from any instruction on, every path to a `ret` takes off the stack exactly
- * what is on it. So one path is enough. What the path adds to sp gives the CFA, and a `pop %rbp` or an `ldp x29, x30`
- * gives the places of the caller's frame pointer and of the return address. The path follows jumps, passes calls and
- * conditional jumps, and returns to the other side of a conditional jump if it comes to an end: an unknown instruction,
- * a call of a function that never returns, code that it has seen. Two places are tried last. Behind a jump through a
- * register lies a case of the same switch, or, if it is the last call of its function, another function; there the
- * stack is as at that one's begin. Padding behind a call aligns a loop, or the call does not return.
+ * what is on it. So the path to one `ret` is enough. The sum of its changes to sp gives the CFA, and a `pop %rbp` or an
+ * `ldp x29, x30` gives the places of the caller's frame pointer and of the return address. The path follows jumps,
+ * passes calls and conditional jumps, and returns to the other side of a conditional jump if it comes to an end: an
+ * unknown instruction, a call of a function that never returns, code that it has seen. Two places are tried last.
+ * Behind a jump through a register lies a case of the same switch, or, if it is the last call of its function, another
+ * function; there the stack is as at that one's begin. Padding behind a call aligns a loop, or the call does not
+ * return.
  *
  * A path from a return address may have gone on into another function, behind a call of one that never returns. It is
  * none if it does not lead to what a caller has: on x86_64 a stack pointer that is a multiple of 16, on aarch64 a

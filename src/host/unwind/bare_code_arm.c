@@ -4,8 +4,8 @@
  * link register (x30).
  *
  * A register that is loaded from below the stack pointer of the begin was stored there later: the register still has
- * the caller's value. Only the first load counts: what is loaded behind it belongs to a function that is jumped to at
- * the end. Each instruction has 4 bytes; those that write none of the three registers are passed.
+ * the caller's value. Only the first load of a register counts. A later one belongs to another function, to which this
+ * one jumps at its end. Each instruction has 4 bytes; those that write none of the three registers are passed.
  */
 #include "host/unwind/bare_code_path.h"
 
