@@ -178,27 +178,28 @@ bool dp_cpu_signal_block(bool on)
 }
 
 /* libc's sigaddset refuses its own signals. A set begins with the words that the kernel reads. */
-static unsigned long *word_of(sigset_t *mask, int sig, unsigned long *bit)
+enum { WORD_BITS = 8 * sizeof(unsigned long) };
+
+static unsigned long *word_of(sigset_t *mask, int sig)
 {
-    enum { BITS = 8 * sizeof(unsigned long) };
-    *bit = 1ul << ((unsigned)(sig - 1) % BITS);
-    return (unsigned long *)(void *)mask + (unsigned)(sig - 1) / BITS;
+    return (unsigned long *)(void *)mask + (unsigned)(sig - 1) / WORD_BITS;
+}
+
+static unsigned long bit_in_word(int sig)
+{
+    return 1ul << (unsigned)(sig - 1) % WORD_BITS;
 }
 
 void dp_cpu_signal_add(sigset_t *mask)
 {
-    unsigned long bit;
     int sig = dp_load_relaxed(&dp_cpu_state.sig);
     if (sig > 0)
-        *word_of(mask, sig, &bit) |= bit;
+        *word_of(mask, sig) |= bit_in_word(sig);
 }
 
 void dp_cpu_signal_remove(sigset_t *mask)
 {
-    unsigned long bit, *word;
     int sig = dp_load_relaxed(&dp_cpu_state.sig);
-    if (sig <= 0 || sig == SIGPROF) /* the program may have added that one itself */
-        return;
-    word = word_of(mask, sig, &bit);
-    *word &= ~bit;
+    if (sig > 0 && sig != SIGPROF) /* which the program may have added itself */
+        *word_of(mask, sig) &= ~bit_in_word(sig);
 }

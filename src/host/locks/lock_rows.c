@@ -121,26 +121,35 @@ struct leaves {
     uint64_t bits[LEAF_BITS / 64];
 };
 
-static uint64_t *leaf_bit(struct leaves *leaves, unsigned kind, const struct dp_row *row, uint64_t *bit)
+static uint64_t hash_of_leaf(unsigned kind, const struct dp_row *row)
 {
     struct shown stacks[2];
     stacks_of(kind, row, stacks);
-    uint64_t at = dp_hash_mix(stacks[0].frames[0]) % LEAF_BITS;
-    *bit = (uint64_t)1 << at % 64;
-    return &leaves->bits[at / 64];
+    return dp_hash_mix(stacks[0].frames[0]) % LEAF_BITS;
+}
+
+static void add_leaf(struct leaves *leaves, unsigned kind, const struct dp_row *row)
+{
+    uint64_t at = hash_of_leaf(kind, row);
+    leaves->bits[at / 64] |= (uint64_t)1 << at % 64;
+}
+
+static bool has_leaf(const struct leaves *leaves, unsigned kind, const struct dp_row *row)
+{
+    uint64_t at = hash_of_leaf(kind, row);
+    return leaves->bits[at / 64] >> at % 64 & 1;
 }
 
 /* Drops what is not shown. Returns the number of futexes, and their leaves. */
 static size_t drop(unsigned kind, unsigned locks, struct dp_rows *rows, struct leaves *leaves)
 {
     size_t n = 0, n_futexes = 0;
-    uint64_t bit;
     for (size_t i = 0; i < rows->n; i++) {
         struct dp_row *row = &rows->at[i];
         if (!is_shown(kind, locks, row))
             continue;
         if (is_futex(kind, row)) {
-            *leaf_bit(leaves, kind, row, &bit) |= bit;
+            add_leaf(leaves, kind, row);
             n_futexes++;
         }
         rows->at[n++] = *row;
@@ -150,10 +159,9 @@ static size_t drop(unsigned kind, unsigned locks, struct dp_rows *rows, struct l
 }
 
 /* [overflow] stays: emit.c makes one sample of its rows. */
-static bool may_look_like_a_futex(unsigned kind, struct leaves *leaves, const struct dp_row *row)
+static bool may_look_like_a_futex(unsigned kind, const struct leaves *leaves, const struct dp_row *row)
 {
-    uint64_t bit;
-    return row->id && (*leaf_bit(leaves, kind, row, &bit) & bit);
+    return row->id && has_leaf(leaves, kind, row);
 }
 
 /* Drops what is not shown, and brings the rows that may be equal to the end. Returns the number of the others. */
@@ -204,6 +212,8 @@ int dp_lock_rows_scan(const struct dp_delta_rules *rules, unsigned locks, enum d
     if (err)
         return err;
     dp_lock_learn(kind, symbolize, files, rows);
+    if (!rows->n)
+        return 0;
     size_t first = part(kind, locks, rows);
     for (size_t i = first; i < rows->n; i++)
         rows->at[i].values[3] = hash_of(kind, &rows->at[i]);
