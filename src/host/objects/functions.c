@@ -61,6 +61,8 @@ int dp_functions_init(size_t budget_bytes)
 static struct deltaprof_function clip(const struct deltaprof_function *f)
 {
     struct deltaprof_function out = *f;
+    if (!out.file)
+        out.file = "", out.n_file = 0;
     if (out.n_name > DP_FUNCTION_NAME_MAX)
         for (out.n_name = DP_FUNCTION_NAME_MAX; out.n_name && (out.name[out.n_name] & 0xc0) == 0x80;)
             out.n_name--;

@@ -8,6 +8,7 @@
  */
 #include "tool/pgo/samples.h"
 
+#include "tool/model/merge.h"
 #include "tool/query/print.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ static int count(struct dp_pgo_samples *s, const struct dp_query *v)
             continue;
         const struct dp_model_location *leaf = &m->locations.at[dp_model_stack(m, row)[0]];
         uint64_t address;
-        s->n_all += n;
+        dp_model_merge_sum(&s->n_all, n);
         if (leaf->object != object || !dp_query_lookup_address(&s->names, s->mapping, leaf->place, &address))
             continue;
         struct dp_pgo_address *kept = dp_vec_push(&s->at);
@@ -102,7 +103,7 @@ static int count(struct dp_pgo_samples *s, const struct dp_query *v)
             return DP_EXIT_FAILED;
         }
         *kept = (struct dp_pgo_address){address, n};
-        s->n += n;
+        dp_model_merge_sum(&s->n, n);
     }
     join(s);
     return 0;
@@ -126,7 +127,7 @@ int64_t dp_pgo_samples_sum(const struct dp_pgo_samples *s, uint64_t start, uint6
             hi = mid;
     }
     for (; lo < s->at.n && s->at.at[lo].address < end; lo++)
-        sum += s->at.at[lo].n;
+        dp_model_merge_sum(&sum, s->at.at[lo].n);
     return sum;
 }
 

@@ -55,7 +55,7 @@ static void add(struct dp_pgo_samples *s, uint64_t address, int64_t n)
     struct dp_pgo_address *at = dp_vec_push(&s->at);
     assert_non_null(at);
     *at = (struct dp_pgo_address){address, n};
-    s->n += n;
+    s->n = INT64_MAX - n < s->n ? INT64_MAX : s->n + n;
 }
 
 static struct dp_pgo_samples samples_of_all(void)
