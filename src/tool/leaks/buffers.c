@@ -19,18 +19,12 @@
 #define MOVED  0.5  /* of the blocks that are allocated: so few are beside those before, and not in place of them */
 #define NUMBER 0.25 /* of the blocks, or of one: by so much their number may differ */
 
-static size_t last_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
-{
-    size_t last = p->n_points - 1;
-    return p->ended && last > 3 && c->bytes[last] < c->bytes[last - 1] / 2 ? last - 1 : last; /* freed at the end */
-}
-
 bool dp_leaks_buffers_settle(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, size_t first,
                              struct dp_leaks_curve *settled)
 {
     if (p->n_points < 2)
         return false;
-    size_t last = last_of(p, c), n_copied = 0, n_steps = 0;
+    size_t last = p->n_points - 1, n_copied = 0, n_steps = 0;
     if (first >= last || c->samples[first] <= 0 || c->samples[last - 1] <= 0)
         return false;
     double least = c->bytes[last], number = fmin(c->samples[last], c->samples[last - 1]);

@@ -41,8 +41,8 @@
 
 #include "tool/leaks/buffers.h"
 #include "tool/leaks/models.h"
-#include "tool/leaks/points.h"
 #include "tool/leaks/slope.h"
+#include "tool/leaks/teardown.h"
 
 #include <math.h>
 
@@ -296,7 +296,7 @@ static double above(double difference, double variance)
 
 /* The pace, in bytes an hour, of growth until the point `last`, at least 3, of which no end is seen; 0: there is none.
  */
-static double open_pace_at(const struct dp_leaks_curve *c, const struct clock *k, size_t last, double all_growth)
+static double open_pace(const struct dp_leaks_curve *c, const struct clock *k, size_t last, double all_growth)
 {
     size_t from[5] = {0, 0, 0, 0, last + 1};
     for (size_t q = 1; q < 4; q++) {
@@ -315,20 +315,6 @@ static double open_pace_at(const struct dp_leaks_curve *c, const struct clock *k
     if (above(pace - (now.samples - before.samples), variance) < STOPPED)
         return 0;
     return (now.bytes - start.bytes) * 4 / 3 / fmax((double)k->end_ns[last], 1) * 3600e9;
-}
-
-/*
- * If most of it was freed in the last tick of a process that then ended, that may be how the process ended, and says
- * nothing about the time before.
- */
-static double open_pace(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k,
-                        double all_growth)
-{
-    size_t last = p->n_points - 1;
-    double pace = p->ended && last > 3 && c->samples[last] < c->samples[last - 1] / 2
-                      ? open_pace_at(c, k, last - 1, all_growth)
-                      : 0;
-    return fmax(pace, open_pace_at(c, k, last, all_growth));
 }
 
 /* ---- the probability -------------------------------------------------------------------------------------------- */
@@ -352,7 +338,7 @@ static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t 
 
 double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
-    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
+    struct dp_leaks_process before = dp_leaks_teardown_skip(p, c->bytes, c->end_bytes);
     struct clock k;
     struct dp_leaks_curve settled;
     clock_of(&before, c, false, &k);
@@ -408,14 +394,13 @@ static bool may_go_on(const struct dp_leaks_likelihoods *l)
 
 /*
  * Blocks that leaked stay in use. So the fewest that are in use at any point of the last quarter are the most that had
- * leaked before it. The last point does not count if the process ended with it.
+ * leaked before it.
  */
-static bool is_too_few(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const struct clock *k)
+static bool is_too_few(const struct dp_leaks_curve *c, const struct clock *k, size_t last)
 {
-    size_t last = p->n_points - 1;
     double least = INFINITY;
     for (size_t i = k->warm; i <= last; i++)
-        if (4 * k->end_ns[i] >= 3 * k->end_ns[last] && (i < last || !p->ended))
+        if (4 * k->end_ns[i] >= 3 * k->end_ns[last])
             least = fmin(least, c->samples[i]);
     return least < DP_LEAKS_FEWEST && freed(c, k->warm, last) > fmax(c->samples[last], DP_LEAKS_FEWEST);
 }
@@ -447,9 +432,9 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     count_steps(c, k.warm, last, &e);
     if (doubles(p, all, c->bytes, &k, all_growth, &e))
         return e;
-    if (is_too_few(p, c, &k))
+    if (is_too_few(c, &k, last))
         return e;
-    double pace = open_pace(p, c, &k, all_growth);
+    double pace = open_pace(c, &k, last, all_growth);
     e.is_open = pace > 0 && (c == all || !is_overdue(c, &k, last));
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
     if (e.is_open && slope <= 0)
@@ -486,12 +471,12 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
 struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
                                               double all_growth)
 {
-    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
+    struct dp_leaks_process before = dp_leaks_teardown_skip(p, c->bytes, c->end_bytes);
     return judge_by(&before, c, all_growth, false);
 }
 
 double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, double all_growth)
 {
-    struct dp_leaks_process before = dp_leaks_points_before_teardown(p, c->bytes);
+    struct dp_leaks_process before = dp_leaks_teardown_skip(p, c->bytes, c->end_bytes);
     return sum(p->cpu_ns, 0, p->n_points) > 0 ? judge_by(&before, c, all_growth, true).confidence : 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tool/leaks/points.c - keeps few points of a curve, and those that say something.
+ * tool/leaks/points.c - keeps few points of a curve.
  *
  * Points with the least work are joined first, so that an hour of idle time after a minute of load leaves the points of
  * the load alone.
@@ -9,14 +9,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* A program was ending when it had at most so much of its memory in use, and of its work to do, in its last points. */
-#define SHUTDOWN_LEFT 0.9
-#define SHUTDOWN_WORK 0.02
-enum { SHUTDOWN_POINTS = 6, POINTS_LEFT = 4 /* what is judged has at least so many */ };
-
-#define TEARDOWN_LEFT 0.5  /* of what was in use before a point: with less left, all of it may be teardown */
-#define TEARDOWN_LIKE 0.25 /* of the bytes of the teardown: an earlier fall of so many is like it */
 
 /* Joins a point with the next one. */
 static void join(double *values, size_t at, size_t n, bool is_sum)
@@ -69,50 +61,4 @@ void dp_leaks_points_join(struct dp_leaks_series *s, struct dp_leaks_process *p)
             join(c->allocated_objects, best, n, true);
         }
     }
-}
-
-static double all_in_use(const struct dp_leaks_series *s, const struct dp_leaks_process *p, size_t at)
-{
-    double bytes = 0;
-    for (size_t i = p->first_curve; i < s->curves.n; i++)
-        bytes += s->curves.at[i].bytes[at];
-    return bytes;
-}
-
-void dp_leaks_points_skip_shutdown(const struct dp_leaks_series *s, struct dp_leaks_process *p)
-{
-    double work = 0, later = 0, most = 0;
-    size_t n = p->n_points, best = n;
-    for (size_t i = 0; i < n; i++)
-        work += p->work[i];
-    for (size_t i = n; p->ended && i-- > 0 && i + SHUTDOWN_POINTS >= n && later <= SHUTDOWN_WORK * work;
-         later += p->work[i]) {
-        double bytes = all_in_use(s, p, i);
-        if (bytes > most)
-            most = bytes, best = i + 1;
-    }
-    if (best < n && all_in_use(s, p, n - 1) < SHUTDOWN_LEFT * most)
-        p->n_points = best;
-    double bytes[DP_QUERY_POINTS];
-    for (size_t i = 0; i < p->n_points; i++)
-        bytes[i] = all_in_use(s, p, i);
-    *p = dp_leaks_points_before_teardown(p, bytes);
-}
-
-struct dp_leaks_process dp_leaks_points_before_teardown(const struct dp_leaks_process *p, const double *bytes)
-{
-    struct dp_leaks_process before = *p;
-    size_t n = p->n_points, first = n;
-    while (p->ended && first > POINTS_LEFT && bytes[first - 1] < TEARDOWN_LEFT * bytes[first - 2])
-        first--;
-    first -=
-        p->ended && first > POINTS_LEFT && bytes[first - 1] < SHUTDOWN_LEFT * bytes[first - 2]; /* it began in it */
-    double fell = 0;
-    for (size_t i = 1; i < first && first < n; i++) {
-        fell = bytes[i] < bytes[i - 1] ? fell + bytes[i - 1] - bytes[i] : 0;
-        if (fell > 0 && fell >= TEARDOWN_LIKE * (bytes[first - 1] - bytes[n - 1]))
-            first = n;
-    }
-    before.n_points = first;
-    return before;
 }

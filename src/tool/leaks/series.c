@@ -16,6 +16,7 @@
 
 #include "tool/query/print.h"
 #include "tool/leaks/points.h"
+#include "tool/leaks/teardown.h"
 #include "profile/comments.h"
 #include "profile/kinds.h"
 
@@ -325,7 +326,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
     if (!status) {
         process->n_points -= r.is_peak; /* the second file of its tick is that of the end, or was not written */
         process->n_ticks -= r.is_peak;
-        dp_leaks_points_skip_shutdown(s, process);
+        dp_leaks_teardown_skip_all(s, process);
     }
     dp_query_source_fini(&source);
     dp_query_source_fini(&newest);

@@ -8,6 +8,7 @@
 
 #include "simulated.h"
 #include "tool/leaks/evidence.h"
+#include "tool/leaks/teardown.h"
 
 /* A leak, all of which is freed in the last tick before the process ends. */
 static void the_end_of_the_process_does_not_end_growth(void **state_)
@@ -78,12 +79,42 @@ static void a_batch_that_ends_with_the_process_is_no_leak(void **state_)
         assert_true(of_batches(period).confidence < 0.08);
 }
 
+/* A process that ended with `end` bytes in use, after n points; its teardown leaves `n_left` of them. */
+struct run {
+    size_t n, n_left;
+    double bytes[9], work[9], end;
+};
+
+static void teardown_begins_where_the_work_ended(void **state_)
+{
+    (void)state_;
+    static const struct run runs[] = {
+        {9, 6, {10, 20, 30, 40, 40, 40, 1, 1, 0}, {5, 5, 5, 5, 0, 0, 0, 0, 0}, 0}, /* in one go, and more later */
+        {6, 5, {10, 20, 30, 40, 40, 38}, {5, 5, 5, 5, 0, 0}, 0},                   /* a little, and the rest later */
+        {6, 5, {10, 20, 30, 40, 50, 40}, {5, 5, 5, 5, 5, 5}, 0},                   /* work and teardown in one tick */
+        {7, 5, {10, 20, 30, 40, 50, 20, 8}, {5, 5, 5, 5, 5, 5, 5}, 8},             /* one table of many */
+        {6, 6, {10, 20, 30, 40, 38, 37}, {5, 5, 5, 5, 1, 2}, 0},                   /* a cache evicts, then the end */
+        {6, 6, {10, 20, 30, 40, 40, 36}, {5, 5, 5, 5, 0, 0}, 36},                  /* killed: most is still in use */
+        {8, 8, {10, 20, 30, 1, 10, 20, 30, 1}, {5, 5, 5, 5, 5, 5, 5, 5}, 1},       /* a batch that ends with it */
+        {8, 7, {10, 20, 30, 1, 10, 20, 30, 1}, {5, 5, 5, 5, 5, 5, 5, 0}, 1},       /* no work: it does not matter */
+        {4, 4, {10, 20, 30, 1}, {5, 5, 5, 5}, 0},                                  /* too few to leave one out */
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct dp_leaks_process p = {.n_points = runs[i].n, .ended = true};
+        memcpy(p.work, runs[i].work, sizeof runs[i].work);
+        assert_int_equal(dp_leaks_teardown_skip(&p, runs[i].bytes, runs[i].end).n_points, runs[i].n_left);
+        p.ended = false;
+        assert_int_equal(dp_leaks_teardown_skip(&p, runs[i].bytes, runs[i].end).n_points, runs[i].n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
         cmocka_unit_test(a_teardown_hides_no_leak),
         cmocka_unit_test(a_batch_that_ends_with_the_process_is_no_leak),
+        cmocka_unit_test(teardown_begins_where_the_work_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
