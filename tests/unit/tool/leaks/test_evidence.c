@@ -313,18 +313,21 @@ static void a_load_at_the_start_is_one_tick_of_work(void **state_)
     assert_float_equal(work_ns, TICKS * 15e9, 45e9);
 }
 
-/* An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. */
-static struct dp_leaks_evidence of_array(int end)
+/*
+ * An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. Beside
+ * it, the program allocates `others` sampled blocks a tick.
+ */
+static struct dp_leaks_evidence of_array(int end, double others)
 {
     struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
     struct dp_leaks_curve c = {.row_value = 0};
     double capacity = SAMPLE;
     for (int t = 0; t < TICKS; t++) {
         double filled = 700000.0 * (t < end ? t + 1 : end);
-        while (capacity < filled)
-            capacity *= 2;
+        for (; capacity < filled; capacity *= 2)
+            c.allocated_samples[t] = c.allocated_objects[t] = 1;
         p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
-        p.work[t] = 80;
+        p.work[t] = others + c.allocated_samples[t];
         c.bytes[t] = capacity;
         c.samples[t] = 1;
     }
@@ -334,12 +337,21 @@ static struct dp_leaks_evidence of_array(int end)
 static void an_array_that_doubles_grows_until_it_is_overdue(void **state_)
 {
     (void)state_;
-    struct dp_leaks_evidence e = of_array(TICKS);
+    struct dp_leaks_evidence e = of_array(TICKS, 80);
     assert_int_equal(e.kind, DP_LEAKS_DOUBLING);
     assert_true(e.confidence > 0.7);
     assert_float_equal(e.bytes_per_hour, 700000.0 * 240, 0.2 * 700000 * 240);
-    assert_int_equal(of_array(8).kind, DP_LEAKS_FILLED);
-    assert_true(of_array(8).confidence == 0);
+    assert_int_equal(of_array(8, 80).kind, DP_LEAKS_FILLED);
+    assert_true(of_array(8, 80).confidence == 0);
+}
+
+/* Its steps are the only work that is seen, but it is filled in the ticks between them. */
+static void an_array_is_filled_while_nothing_is_allocated(void **state_)
+{
+    (void)state_;
+    struct dp_leaks_evidence e = of_array(TICKS, 0);
+    assert_int_equal(e.kind, DP_LEAKS_DOUBLING);
+    assert_float_equal(e.bytes_per_hour, 700000.0 * 240, 0.2 * 700000 * 240);
 }
 
 /* Nearly all work is in the last point, which frees nearly all. */
@@ -405,6 +417,7 @@ int main(void)
         cmocka_unit_test(idle_time_does_not_end_growth),
         cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
+        cmocka_unit_test(an_array_is_filled_while_nothing_is_allocated),
         cmocka_unit_test(few_points_have_quarters_too),
         cmocka_unit_test(ticks_without_a_change_neither_grow_nor_shrink),
         cmocka_unit_test(a_process_without_ticks_has_no_growth),
