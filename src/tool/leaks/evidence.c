@@ -6,10 +6,8 @@
  * as 1/p blocks; a sampled block is followed until its free, so a curve is exact for the sampled blocks, and only which
  * blocks are sampled is chance.
  *
- * Time is work, not the clock. A time in which the program is idle says nothing about its leaks: a load of 8 s that
- * leaks is a leak also if the program then sleeps. So the time of a point is what the other stacks allocated in it.
- * Idle is a point whose rate of allocation is far below the rate at which a typical block was allocated. The first
- * quarter of this time is left out, as all programs grow when they start.
+ * Time is work, not the clock (tool/leaks/clock.c). The first quarter of it is left out, as all programs grow when they
+ * start.
  *
  * Memory that is hardly freed grows for one of two reasons: a leak, or something that fills. tool/leaks/models.c
  * compares both. It takes more proof the fewer points it grew in: n steps up and none down have the probability 2^-n if
@@ -40,6 +38,7 @@
 #include "tool/leaks/evidence.h"
 
 #include "tool/leaks/buffers.h"
+#include "tool/leaks/clock.h"
 #include "tool/leaks/models.h"
 #include "tool/leaks/slope.h"
 #include "tool/leaks/teardown.h"
@@ -48,11 +47,6 @@
 
 #define FEWEST_STEPS  3    /* of a buffer that doubles */
 #define STEP          1.3  /* factor of a step of a buffer that doubles */
-#define IDLE          0.5  /* of the typical rate of allocation: below it, time counts less */
-#define IDLE_SHARE    0.02 /* of idle time that counts, so that no point has none */
-#define WORK_SAMPLES  30   /* of a stack: so many show when it worked, although others once worked much more */
-#define WORKED        0.1  /* of the activity: beside so much, a point is not idle by the clock */
-#define CLOCK_SAMPLES 10   /* that the time of a point is worth: so many samples vary by a third by chance */
 #define LOAD_SPREAD   0.3  /* standard deviation of the logarithm of how a load changes */
 #define LOAD_EVENTS   100  /* a load is the mean of so many sampled events */
 #define TURNOVER_LESS 0.8  /* by this share less weight has growth of memory that is all freed again */
@@ -81,99 +75,6 @@ static double freed(const struct dp_leaks_curve *c, size_t first, size_t last)
     return fmax(sum(c->allocated_samples, first + 1, last + 1) - (c->samples[last] - c->samples[first]), 0);
 }
 
-/* ---- the time in which the program worked ----------------------------------------------------------------------- */
-
-struct clock {
-    int64_t end_ns[DP_QUERY_POINTS];   /* of each point, since the start of the program */
-    double active_ns[DP_QUERY_POINTS]; /* the same by the clock, without idle time */
-    int64_t clock_ns[DP_QUERY_POINTS]; /* the same, but a point beside work is not idle: few samples come unevenly */
-    size_t n_work;                     /* points in which the program was not idle */
-    size_t warm;                       /* the first point that counts: that of the first quarter */
-};
-
-static double duration(const struct dp_leaks_process *p, size_t i)
-{
-    return fmax((double)(p->times_ns[i] - (i ? p->times_ns[i - 1] : p->start_ns)), 1);
-}
-
-/* Adds, for each point, how much of its time was work, from 0 to 1: less if its rate is far below the typical one. */
-static void add_activity(const struct dp_leaks_process *p, const double *work, double *activity)
-{
-    double all = sum(work, 0, p->n_points), squares = 0;
-    for (size_t i = 0; i < p->n_points; i++)
-        squares += work[i] * work[i] / duration(p, i);
-    for (size_t i = 0; i < p->n_points && all > 0; i++)
-        activity[i] = fmax(activity[i], pow(clamp(work[i] / duration(p, i) / (IDLE * squares / all)), 2));
-}
-
-/*
- * Time is what the other stacks allocated, as this one cannot be compared with itself: plus its own allocations where
- * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few. by_cpu:
- * a program that uses CPU time is not idle, even if it allocates nothing.
- */
-static void clock_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, bool by_cpu, struct clock *k)
-{
-    double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
-    double active_ns = 0, clock_ns = 0, all_ns = 0, counted = 0, end = 0;
-    *k = (struct clock){.n_work = 0};
-    for (size_t i = 0; i < p->n_points; i++) {
-        double allocated = c->allocated_samples[i], grown = c->samples[i] - (i ? c->samples[i - 1] : 0);
-        own[i] = allocated + fmax(allocated - grown, 0);
-        others[i] = fmax(p->work[i] - allocated, 0);
-    }
-    add_activity(p, own, activity);
-    add_activity(p, others, activity);
-    if (by_cpu)
-        add_activity(p, p->cpu_ns, activity);
-    for (size_t i = 0; i < p->n_points; i++) {
-        k->n_work += activity[i] >= 0.5;
-        active_ns += activity[i] * duration(p, i);
-        k->active_ns[i] = active_ns;
-        double beside = 0;
-        for (size_t j = i < 2 ? 0 : i - 2; j < i + 3 && j < p->n_points; j++)
-            beside = fmax(beside, activity[j]);
-        clock_ns += (beside >= WORKED ? 1 : beside) * duration(p, i);
-        k->clock_ns[i] = (int64_t)clock_ns;
-        all_ns += duration(p, i);
-    }
-    double own_share = fmin(1, sum(others, 0, p->n_points) / fmax(sum(own, 0, p->n_points), 1));
-    double per_ns = CLOCK_SAMPLES * (double)k->n_work / fmax(active_ns, 1);
-    for (int pass = 0; pass < 2; pass++) /* at first how much there is, then in ns of work */
-        for (size_t i = 0; i < p->n_points; i++) {
-            double step = others[i] + own_share * own[i] + per_ns * fmax(activity[i], IDLE_SHARE) * duration(p, i);
-            counted += pass ? 0 : step;
-            end += pass ? step / fmax(counted, 1e-9) * fmax(active_ns, IDLE_SHARE * all_ns) : 0;
-            k->end_ns[i] = (int64_t)end;
-        }
-    while (k->warm + 2 < p->n_points && (double)k->end_ns[k->warm] < end / 4)
-        k->warm++;
-}
-
-size_t dp_leaks_work(const struct dp_leaks_process *p, const struct dp_leaks_curve *curves, size_t n_curves,
-                     double *work_ns)
-{
-    double activity[DP_QUERY_POINTS] = {0};
-    size_t n_work = 0;
-    add_activity(p, p->work, activity);
-    for (size_t i = 0; i < n_curves; i++)
-        if (sum(curves[i].allocated_samples, 0, p->n_points) >= WORK_SAMPLES)
-            add_activity(p, curves[i].allocated_samples, activity);
-    *work_ns = 0;
-    for (size_t i = 0; i < p->n_points; i++) {
-        *work_ns += activity[i] * duration(p, i);
-        n_work += activity[i] >= 0.5;
-    }
-    return n_work;
-}
-
-/* A pace in bytes an hour of work from one point to another, by the clock. */
-static double by_the_clock(const struct clock *k, double per_hour, size_t first, size_t last)
-{
-    double work = (double)(k->end_ns[last] - k->end_ns[first]),
-           clock = (double)(k->clock_ns[last] - k->clock_ns[first]);
-    return work > 0 && clock > 0 ? per_hour * work / clock : per_hour;
-}
-
 /* ---- load ------------------------------------------------------------------------------------------------------- */
 
 /* Sampled blocks that were allocated or freed from one point to another. */
@@ -182,7 +83,7 @@ static double events(const struct dp_leaks_curve *c, size_t first, size_t last)
     return sum(c->allocated_samples, first + 1, last + 1) + freed(c, first, last);
 }
 
-static void fill_load(const struct dp_leaks_curve *c, const struct clock *k, struct dp_leaks_window *w)
+static void fill_load(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, struct dp_leaks_window *w)
 {
     size_t last = k->warm + w->n - 1;
     double whole = fmax(k->active_ns[last] - k->active_ns[0], 1), mean = events(c, 0, last) / whole;
@@ -205,7 +106,7 @@ static void fill_load(const struct dp_leaks_curve *c, const struct clock *k, str
 
 /* Whether the curve, of `bytes`, is flat between steps of at least STEP; then *e has the verdict. */
 static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, const double *bytes,
-                    const struct clock *k, double all_growth, struct dp_leaks_evidence *e)
+                    const struct dp_leaks_clock *k, double all_growth, struct dp_leaks_evidence *e)
 {
     size_t last = p->n_points - 1, at[DP_QUERY_POINTS], n = 0;
     double steps = 0, other = 0;
@@ -245,7 +146,7 @@ static bool doubles(const struct dp_leaks_process *p, const struct dp_leaks_curv
 }
 
 /* Whether it would have been full twice since it last became larger, at its pace since it was half as large. */
-static bool is_overdue(const struct dp_leaks_curve *settled, const struct clock *k, size_t last)
+static bool is_overdue(const struct dp_leaks_curve *settled, const struct dp_leaks_clock *k, size_t last)
 {
     const double *bytes = settled->bytes;
     size_t now = last;
@@ -270,7 +171,7 @@ struct level {
  * Of the points first..last. Values of blocks that live long are not independent of each other: there are as many
  * independent ones as the blocks were replaced, and at least one.
  */
-static struct level level_of(const struct dp_leaks_curve *c, const struct clock *k, size_t first, size_t last)
+static struct level level_of(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t first, size_t last)
 {
     struct level level = {0};
     double all = 0, squares = 0, allocated = sum(c->allocated_samples, first, last + 1);
@@ -297,7 +198,7 @@ static double above(double difference, double variance)
 
 /* The pace, in bytes an hour, of growth until the point `last`, at least 3, of which no end is seen; 0: there is none.
  */
-static double open_pace(const struct dp_leaks_curve *c, const struct clock *k, size_t last, double all_growth)
+static double open_pace(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t last, double all_growth)
 {
     size_t from[5] = {0, 0, 0, 0, last + 1};
     for (size_t q = 1; q < 4; q++) {
@@ -340,9 +241,9 @@ static double growth_since(const struct dp_leaks_curve *c, size_t first, size_t 
 double dp_leaks_growth(const struct dp_leaks_process *p, const struct dp_leaks_curve *c)
 {
     struct dp_leaks_process before = dp_leaks_teardown_skip(p, c->bytes, c->end_bytes);
-    struct clock k;
+    struct dp_leaks_clock k;
     struct dp_leaks_curve settled;
-    clock_of(&before, c, false, &k);
+    dp_leaks_clock_of(&before, c, false, &k);
     if (dp_leaks_buffers_settle(&before, c, k.warm, &settled))
         c = &settled;
     return before.n_points < 2 ? 0 : growth_since(c, k.warm, before.n_points - 1);
@@ -357,7 +258,8 @@ static void count_steps(const struct dp_leaks_curve *c, size_t first, size_t las
     }
 }
 
-static void fill_window(const struct dp_leaks_curve *c, const struct clock *k, size_t last, struct dp_leaks_window *w)
+static void fill_window(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t last,
+                        struct dp_leaks_window *w)
 {
     size_t first = k->warm;
     double weight = c->bytes[last] / fmax(c->samples[last], 1e-9),
@@ -397,7 +299,7 @@ static bool may_go_on(const struct dp_leaks_likelihoods *l)
  * Blocks that leaked stay in use. So the fewest that are in use at any point of the last quarter are the most that had
  * leaked before it.
  */
-static bool is_too_few(const struct dp_leaks_curve *c, const struct clock *k, size_t last)
+static bool is_too_few(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t last)
 {
     double least = INFINITY;
     for (size_t i = k->warm; i <= last; i++)
@@ -410,14 +312,14 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
                                          double all_growth, bool by_cpu)
 {
     struct dp_leaks_evidence e = {.kind = DP_LEAKS_STEADY};
-    struct clock k;
+    struct dp_leaks_clock k;
     struct dp_leaks_window w;
     struct dp_leaks_curve settled;
     e.n_sampled = sum(c->allocated_samples, 0, p->n_points);
     e.n_left = p->n_points ? c->samples[p->n_points - 1] : 0;
     if (p->n_points < DP_LEAKS_TICKS_NEEDED)
         return e;
-    clock_of(p, c, by_cpu, &k);
+    dp_leaks_clock_of(p, c, by_cpu, &k);
     size_t last = p->n_points - 1, half = k.warm;
     e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     const struct dp_leaks_curve *all = c;
@@ -439,7 +341,7 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
     e.is_open = pace > 0 && (c == all || !is_overdue(c, &k, last));
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
     if (e.is_open && slope <= 0)
-        e.bytes_per_hour = by_the_clock(&k, pace, 0, last);
+        e.bytes_per_hour = dp_leaks_clock_pace(&k, pace, 0, last);
     if (growth <= 0 || slope <= 0 || c->samples[last] <= 0) {
         bool none_came = sum(c->allocated_samples, half + 1, last + 1) < 0.5;
         e.kind = c->samples[half] > 0 && none_came ? DP_LEAKS_ONCE : DP_LEAKS_STEADY;

@@ -44,6 +44,3 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *, c
  * that is full and goes on being read without any allocation, which else looks like a leak in a program that went idle.
  */
 double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *, const struct dp_leaks_curve *, double all_growth);
-/* How many points there are in which the process worked, or a stack of many samples, and for how long that was. */
-size_t dp_leaks_work(const struct dp_leaks_process *, const struct dp_leaks_curve *curves, size_t n_curves,
-                     double *work_ns);

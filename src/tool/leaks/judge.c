@@ -13,6 +13,7 @@
  */
 #include "tool/leaks/judge.h"
 
+#include "tool/leaks/clock.h"
 #include "tool/query/print.h"
 
 #include <errno.h>
@@ -100,7 +101,7 @@ static int by_weight(const void *a, const void *b)
 static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, size_t end, bool is_in_use)
 {
     double all_growth = 0, work_ns;
-    size_t n_ticks = dp_leaks_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
+    size_t n_ticks = dp_leaks_clock_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
     double doubt = n_ticks < TICKS_FEW ? DOUBT_OF_FEW : DOUBT;
     for (size_t i = p->first_curve; i < end; i++)
         all_growth += dp_leaks_growth(p, &r->series.curves.at[i]);
@@ -211,7 +212,7 @@ static void conclude(struct dp_leaks *r)
             continue;
         most_work = work;
         most = p;
-        r->n_ticks = dp_leaks_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
+        r->n_ticks = dp_leaks_clock_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
         r->work_ns = work_ns;
     }
     bool is_enough = r->n_ticks >= TICKS_WANTED && most_work >= SAMPLES_WANTED;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "simulated.h"
+#include "tool/leaks/clock.h"
 #include "tool/leaks/evidence.h"
 
 /* The share of runs in which it is called a leak; it makes `share` of the growth of its process. */
@@ -309,7 +310,7 @@ static void a_load_at_the_start_is_one_tick_of_work(void **state_)
     double work_ns;
     assert_true(e.confidence >= 0.5);
     assert_float_equal(e.bytes_per_hour, 240 * SAMPLE, 24 * SAMPLE);
-    assert_true(dp_leaks_work(&p, curves, 2, &work_ns) >= TICKS - 2);
+    assert_true(dp_leaks_clock_work(&p, curves, 2, &work_ns) >= TICKS - 2);
     assert_float_equal(work_ns, TICKS * 15e9, 45e9);
 }
 
