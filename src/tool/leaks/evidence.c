@@ -33,6 +33,9 @@
  * open, unless the models say that growth hardly goes on. What leaked is in use ever after: where there are hardly any
  * blocks in use at some point of the last quarter, hardly any leaked.
  *
+ * A cache nears its bound ever more slowly, so its end is not seen, but can be foreseen: memory that is kept and came
+ * much more slowly in the second half of the time, the first quarter included, is likely to end, and may go on.
+ *
  * The priors were chosen on the programs of tests/leaks.
  */
 #include "tool/leaks/evidence.h"
@@ -53,6 +56,10 @@
 #define FEW_FREED     0.1  /* of the growth: up to this share, blocks are kept */
 #define PRIOR         1.8  /* odds that growth goes on, against that it has ended */
 #define PRIOR_NONE    4.5  /* the same, that there is none, or that a higher load explains it, if blocks turn over */
+#define START         0.05 /* of the time, at least the first point: the very start of a program */
+#define SLOWER        0.4  /* of the growth: with less in the second half of the time, it slows */
+#define BY_CHANCE     0.01 /* probability of so little by chance: below it, it slows */
+#define ENDING        0.5  /* of the probability that growth that slows goes on: so much is that it ends */
 #define OPEN          0.02 /* probability that growth goes on: below it, its end is seen */
 #define GREW          0.05 /* probability of a higher level by chance: below it, there was growth */
 #define STOPPED       0.05 /* the same, of so little growth at an unchanged pace: below it, growth has ended */
@@ -285,6 +292,35 @@ static void fill_window(const struct dp_leaks_curve *c, const struct dp_leaks_cl
         fill_load(c, k, w);
 }
 
+/* Sampled blocks in use at a time. */
+static double samples_at(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, double at_ns)
+{
+    size_t i = 0;
+    while (i + 1 < DP_QUERY_POINTS && (double)k->end_ns[i] < at_ns)
+        i++;
+    double begin_ns = i ? (double)k->end_ns[i - 1] : 0, before = i ? c->samples[i - 1] : 0;
+    return before + (c->samples[i] - before) * clamp((at_ns - begin_ns) / fmax((double)k->end_ns[i] - begin_ns, 1));
+}
+
+/*
+ * Whether blocks that are kept came more slowly in the second half of the time than in the first one, by more than
+ * chance. What was allocated at the very start is in neither half. Blocks may come in bursts: the variance is measured
+ * between neighbours (J. von Neumann 1941).
+ */
+static bool slows(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t last)
+{
+    double end = (double)k->end_ns[last], start = fmax(START * end, (double)k->end_ns[0]);
+    double all = c->samples[last] - samples_at(c, k, start),
+           later = c->samples[last] - samples_at(c, k, (start + end) / 2), squares = 0, before = 0;
+    for (size_t i = 1; i <= last; i++) {
+        double step = c->samples[i] - c->samples[i - 1];
+        squares += i > 1 ? (step - before) * (step - before) : 0;
+        before = step;
+    }
+    double dispersion = fmax(squares / fmax(2 * all, 1e-9) / (1 + sqrt(3 / (double)last)), 1);
+    return later < SLOWER * all && above(all / 2 - later - 0.5, dispersion * all / 4) < BY_CHANCE;
+}
+
 /*
  * Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. It is
  * sure only where the order of frees explains the curve: else a load that seems higher may hide a leak.
@@ -362,6 +398,10 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
         e.chance = clamp(exp2(-(double)e.n_up) / fmax(share, 1e-9));
         e.confidence = (1 - e.chance) * on / all;
         e.ended = (1 - e.chance) * l.ended / all;
+        if (slows(c, &k, last)) {
+            e.ended += ENDING * e.confidence;
+            e.confidence -= ENDING * e.confidence;
+        }
     } else {
         double steady = PRIOR_NONE * l.steady, by_load = PRIOR_NONE * l.by_load;
         double all = share * on + l.ended + by_load + steady;

@@ -10,10 +10,10 @@
 
 #include "simulated.h"
 #include "tool/leaks/clock.h"
-#include "tool/leaks/evidence.h"
+#include "tool/leaks/judge.h"
 
-/* The share of runs in which it is called a leak; it makes `share` of the growth of its process. */
-static double called_leak(const struct stack *s, double share)
+/* The share of runs in which its confidence is `least` or more; it makes `share` of the growth of its process. */
+static double sure_of(const struct stack *s, double share, double least)
 {
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
@@ -22,9 +22,14 @@ static double called_leak(const struct stack *s, double share)
         simulate(s, &p, &c);
         struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c) / share);
         assert_true(e.confidence >= 0 && e.confidence <= 1 && e.chance >= 0 && e.chance <= 1);
-        n += e.confidence >= 0.5;
+        n += e.confidence >= least;
     }
     return (double)n / RUNS;
+}
+
+static double called_leak(const struct stack *s, double share)
+{
+    return sure_of(s, share, 0.5);
 }
 
 static double half_a_block(int tick)
@@ -213,6 +218,24 @@ static void what_has_filled_is_seldom_called_a_leak(void **state_)
     assert_true(called_leak(&(struct stack){slowly_ever_slower, forever}, 1) < 0.05);
     assert_true(called_leak(&(struct stack){ever_slower, forever}, 1) < 0.02);
     assert_true(called_leak(&(struct stack){twenty, until_full}, 1) < 0.01);
+}
+
+/* Of 100 blocks, a fifth still comes in the second half of the time, and hardly any end is seen. */
+static double nearing_a_bound(int tick)
+{
+    return 8 * exp(-tick / 12.8);
+}
+
+static double many_then_one(int tick)
+{
+    return tick ? 1 : 30;
+}
+
+static void a_cache_that_nears_its_bound_is_seldom_called_a_leak(void **state_)
+{
+    (void)state_;
+    assert_true(sure_of(&(struct stack){nearing_a_bound, forever}, 1, DP_LEAKS_SURE) < 0.02);
+    assert_true(sure_of(&(struct stack){many_then_one, forever}, 1, DP_LEAKS_SURE) > 0.9); /* it does not slow */
 }
 
 static void a_higher_load_is_seldom_called_a_leak(void **state_)
@@ -422,6 +445,7 @@ int main(void)
         cmocka_unit_test(few_points_have_quarters_too),
         cmocka_unit_test(ticks_without_a_change_neither_grow_nor_shrink),
         cmocka_unit_test(a_process_without_ticks_has_no_growth),
+        cmocka_unit_test(a_cache_that_nears_its_bound_is_seldom_called_a_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
