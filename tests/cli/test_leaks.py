@@ -97,6 +97,17 @@ Not leaks:
             found = self.leaks(os.path.join(self.dir.name, verdict.replace(' ', '') + '.*'))
             self.assertEqual((found['verdict'], bool(found['needs'])), (verdict, verdict == 'cannot tell'))
 
+    def test_memory_that_is_kept_may_be_a_cache_that_fills(self):
+        """In a few ticks both look the same, so it is no leak yet; later it is one, and a cache is named as the other explanation."""
+        for n_ticks, verdict, may_be_filling in (5, 'cannot tell', True), (12, 'leak', True), (40, 'leak', False):
+            directory = os.path.join(self.dir.name, str(n_ticks))
+            self.run_program([self.traffic(), Site(['put', 'main'], 65536, lambda t: 100, lambda t, live: 0)], n_ticks=n_ticks, name=f'{n_ticks}/a.1')
+            found = self.leaks(directory)
+            self.assertEqual((found['verdict'], (found['leaks'] + found['suspects'])[0]['function'], len(found['leaks'])), (verdict, 'put', verdict == 'leak'))
+            self.assertEqual('a cache that still fills looks the same in so few ticks' in self.run_it('leaks', directory).decode(), may_be_filling)
+            if verdict == 'leak':
+                self.assertEqual('unless it is data to keep or a cache that still fills.' in self.run_it('summary', directory).decode(), may_be_filling)
+
     def test_the_start_of_an_idle_process_is_no_leak(self):
         """An interpreter imports its modules, in two ticks and the begin of a third one, and then waits, as the master of a server does."""
         at_start = {1: (0, 170), 2: (170, 890), 3: (1060, 1040)}

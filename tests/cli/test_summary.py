@@ -39,7 +39,7 @@ class Summary(Case):
         found = self.sentences(directory)
         self.assertEqual([s['kind'] for s in found], ['leak', 'held', 'lock', 'looked'])
         leak, held, lock, _ = found
-        self.assertRegex(leak['text'], r'^Leak: login, 40MB, \+360MB an hour, unless it is data to keep\.$')
+        self.assertRegex(leak['text'], r'^Leak: login, 40MB, \+360MB an hour in 6\.67min of work, unless it is data to keep\.$')
         self.assertEqual((leak['bytes'], leak['stack'], leak['more']), (40 << 20, ['login', 'main'], 'deltaprof leaks ' + directory))
         self.assertEqual(held['text'], '70% of resident memory, 70MB, is held by malloc and not in use: import_file had 119MB more at the peak '
                          '(123MB in use, 2001-09-09 01:47:20 UTC) than now.')
@@ -58,7 +58,7 @@ class Summary(Case):
         directory = self.directory()
         text = self.run_it('summary', directory)
         self.assertEqual(self.run_it(directory), text)
-        self.assertEqual(text.decode().splitlines()[:2], ['Leak: login, 40MB, +360MB an hour, unless it is data to keep.', f'    deltaprof leaks {directory}'])
+        self.assertEqual(text.decode().splitlines()[:2], ['Leak: login, 40MB, +360MB an hour in 6.67min of work, unless it is data to keep.', f'    deltaprof leaks {directory}'])
         self.run_it(f'{directory}/*.heap.pb.gz')
         self.run_it(self.dir.name + '/none', status=1)
         self.assertIn('No such file', self.error)

@@ -10,6 +10,8 @@
  * Enough is TICKS_WANTED ticks of work, for start-up takes the first quarter and an end is seen only in the last one,
  * and SAMPLES_WANTED samples: of 30 blocks, the last tenth of the time has none with a probability of 4 % (0.9^30).
  * Memory that was allocated once, at the start, does not grow afterwards and is no leak.
+ *
+ * Memory that is hardly freed may be a cache that fills; in fewer than TICKS_KEPT ticks nothing tells them apart.
  */
 #include "tool/leaks/judge.h"
 
@@ -26,6 +28,7 @@ enum {
     TICKS_WANTED = 10, /* of work: with fewer, growth is not seen to end */
     TICKS_FEW = 20,
     TICKS_LEAST = 3,     /* of work: with fewer, a leak is not told from what a program does when it starts */
+    TICKS_KEPT = 6,      /* the same, of memory that is hardly freed: nor from a cache that fills */
     SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
     SAMPLES_FEW = 5,     /* with fewer, so many more come only after many times as long */
 };
@@ -111,10 +114,12 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
-        bool is_long = n_ticks >= TICKS_LEAST || e.kind == DP_LEAKS_DOUBLING; /* each time it doubled is work */
+        size_t n_least = e.freed > FREED ? TICKS_LEAST : TICKS_KEPT;
+        bool is_long = n_ticks >= n_least || e.kind == DP_LEAKS_DOUBLING; /* each time it doubled is work */
+        bool is_suspect = e.confidence >= doubt || e.is_open;
         bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && is_long &&
                        dp_leaks_confidence_by_cpu(p, curve, all_growth) >= fmin(r->least, BY_CPU);
-        if (is_leak || e.confidence >= doubt || e.is_open) {
+        if (is_leak || is_suspect) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;
             continue;
@@ -126,6 +131,12 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         tally->bytes += bytes;
     }
     return 0;
+}
+
+bool dp_leaks_may_be_filling(const struct dp_leaks *r, const struct dp_leaks_row *row)
+{
+    const struct dp_leaks_evidence *e = &row->evidence;
+    return e->freed <= FREED && e->kind != DP_LEAKS_DOUBLING && r->n_ticks < TICKS_FEW;
 }
 
 /* ---- what would settle it --------------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ static void describe_worst(struct dp_summary_leaks_summary *to, struct dp_summar
     struct dp_query *v = &r->view;
     to->worst_bytes = (int64_t)worst->bytes;
     to->worst_per_hour = (int64_t)worst->bytes_per_hour;
+    to->may_be_filling = dp_leaks_may_be_filling(&r->judge, worst);
     if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
         return;
     size_t from = worst->n_own < v->stack.n ? worst->n_own : dp_leaks_shown_frame(v);
@@ -49,6 +50,7 @@ int dp_summary_leaks_summarize(struct dp_summary_leaks_summary *to, const char *
     for (size_t i = 0; i < r.judge.leaks.n && !status; i++)
         to->bytes += (int64_t)r.judge.leaks.at[i].bytes;
     to->n_ticks = r.judge.n_ticks;
+    to->work_ns = (int64_t)r.judge.work_ns;
     to->n_leaks = r.judge.leaks.n;
     to->verdict = r.judge.verdict;
     snprintf(to->needs, sizeof to->needs, "%s", r.judge.needs);

@@ -17,9 +17,11 @@ struct dp_summary_leaks {
 struct dp_summary_leaks_summary {
     enum dp_leaks_verdict verdict;
     size_t n_leaks;
-    int64_t bytes;   /* of all leaks */
-    char needs[160]; /* CANNOT_TELL: what would settle it */
-    size_t n_ticks;  /* that were looked at */
+    int64_t bytes;       /* of all leaks */
+    char needs[160];     /* CANNOT_TELL: what would settle it */
+    size_t n_ticks;      /* that were looked at */
+    int64_t work_ns;     /* of them */
+    bool may_be_filling; /* the worst one may be a cache */
     int64_t worst_bytes, worst_per_hour;
     char worst[DP_SUMMARY_PLACE_BYTES]; /* the function of the worst leak, and its FILE:LINE if known */
     uint32_t stack;                     /* the worst one's, of the caller's stacks */

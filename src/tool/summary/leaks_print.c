@@ -124,8 +124,9 @@ static void print_stack(const struct dp_summary_leaks *r, size_t from)
 }
 
 /* The numbers that make the verdict. */
-static void print_evidence(const struct dp_leaks_evidence *e)
+static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_row *row)
 {
+    const struct dp_leaks_evidence *e = &row->evidence;
     fputs(dp_query_print_colour(DP_COLOUR_LESS), stdout);
     double freed = e->freed * e->n_sampled < 0.5 ? 0 : e->freed; /* less than one of them is rounding */
     if (e->kind == DP_LEAKS_DOUBLING)
@@ -134,6 +135,8 @@ static void print_evidence(const struct dp_leaks_evidence *e)
     else
         printf("%*sgrew in %zu of %zu ticks, shrank in %zu; %.3g%% of %.0f samples were freed\n", NAME_COLUMN, "",
                e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
+    if (dp_leaks_may_be_filling(judge, row))
+        printf("%*sa cache that still fills looks the same in so few ticks\n", NAME_COLUMN, "");
     if (e->confidence >= NO_CONFIDENCE || !e->is_open) {
         printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
         if (e->by_load >= 0.01)
@@ -163,7 +166,7 @@ static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
     if (row->n_processes > 1)
         printf("%*sin %zu processes; of the one that has most, %s:\n", NAME_COLUMN, "", row->n_processes,
                r->judge.series.processes.at[row->process].name);
-    print_evidence(&row->evidence);
+    print_evidence(&r->judge, row);
     if (frames_of(r, row, &from))
         return -ENOMEM;
     print_stack(r, from);

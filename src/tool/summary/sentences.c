@@ -127,19 +127,21 @@ static int find_leaks(struct dp_summary_sentences *s)
 {
     struct dp_summary_leaks_summary leaks;
     struct dp_summary_sentence *to;
-    char bytes[32], per_hour[32], more[64] = "";
+    char bytes[32], per_hour[32], work[32], more[64] = "";
     int status = dp_summary_leaks_summarize(&leaks, s->verb, s->paths, s->n_paths, &s->stacks);
     const char *ticks = leaks.n_ticks == 1 ? "" : "s";
     if (status)
         return status;
     dp_query_print_unit(bytes, sizeof bytes, leaks.worst_bytes, "bytes");
     dp_query_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
+    dp_summary_sentences_time(work, sizeof work, leaks.work_ns);
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
     if (leaks.verdict == DP_LEAKS_LEAK && (to = dp_summary_sentences_add(s, "leak", 3))) {
-        snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s, unless it is data to keep%s.", leaks.worst, bytes,
-                 leaks.worst_per_hour > 0 ? ", +" : "", leaks.worst_per_hour > 0 ? per_hour : "",
-                 leaks.worst_per_hour > 0 ? " an hour" : "", more);
+        snprintf(to->text, sizeof to->text, "Leak: %s, %s%s%s%s in %s of work, unless it is data to keep%s%s.",
+                 leaks.worst, bytes, leaks.worst_per_hour > 0 ? ", +" : "", leaks.worst_per_hour > 0 ? per_hour : "",
+                 leaks.worst_per_hour > 0 ? " an hour" : "", work,
+                 leaks.may_be_filling ? " or a cache that still fills" : "", more);
         to->amount = leaks.bytes;
         to->stack = leaks.stack;
         to->verb = "leaks";
