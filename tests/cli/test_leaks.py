@@ -229,6 +229,14 @@ Not leaks:
                           Site(['parse', 'main'], 16384, lambda t: 60, lambda t, live: 0)])
         self.assertEqual(self.names(), ['parse'])
 
+    def test_a_slow_leak_in_much_that_is_freed_is_found_after_many_ticks(self):
+        """A queue whose length rises from 160 to 320 blocks, of 60 that come in each tick."""
+        for seed in 2, 14:
+            self.run_program([self.traffic(), Site(['session', 'main'], 65536, lambda t: 60, lambda t, live: max(0, live - 160 - 4 * t))], seed)
+            found = self.leaks()
+            self.assertEqual((found['verdict'], [row['function'] for row in found['leaks']]), ('leak', ['session']))
+            self.assertAlmostEqual(sum(found['leaks'][0][name] for name in ('confidence', 'ended', 'chance', 'load')), 1, 2)
+
     def test_caches_tables_and_loads_are_no_leaks(self):
         rng = random.Random(3)
         for what, site in {

@@ -11,7 +11,8 @@
  * and SAMPLES_WANTED samples: of 30 blocks, the last tenth of the time has none with a probability of 4 % (0.9^30).
  * Memory that was allocated once, at the start, does not grow afterwards and is no leak.
  *
- * Memory that is hardly freed may be a cache that fills; in fewer than TICKS_KEPT ticks nothing tells them apart.
+ * Memory that is hardly freed may be a cache that fills, and in TICKS_KEPT ticks nothing tells them apart; later, and
+ * where memory turns over, growth that goes on becomes ever likelier to be a leak (calibrate).
  */
 #include "tool/leaks/judge.h"
 
@@ -29,12 +30,15 @@ enum {
     TICKS_FEW = 20,
     TICKS_LEAST = 3,     /* of work: with fewer, a leak is not told from what a program does when it starts */
     TICKS_KEPT = 6,      /* the same, of memory that is hardly freed: nor from a cache that fills */
+    TICKS_LONG = 30,     /* of work: a leak in memory that turns over is seen well */
     SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
     SAMPLES_FEW = 5,     /* with fewer, so many more come only after many times as long */
 };
 #define LONG_NS      30000000000 /* a life in which each process has a tick that has the default interval, and a thread */
 #define BY_CPU       0.5         /* least confidence of a leak if CPU time is work: likelier than not */
 #define FREED        0.1         /* share of the blocks of a stack: above it, they turn over */
+#define TURNED_OVER  0.5         /* share of the blocks of a stack that were freed: above it, most of them */
+#define ODDS_LONG    2.33        /* by which 50 % become 70 % */
 #define DOUBT        0.08        /* confidence of a stack that may leak */
 #define DOUBT_OF_FEW 0.02        /* the same, if there are fewer ticks than TICKS_FEW */
 
@@ -100,6 +104,21 @@ static int by_weight(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+/*
+ * Compared with the truth of recordings that were cut short, confidence is too low where most blocks are freed and many
+ * ticks were seen: of such stacks with 50 to 70 %, 26 of 28 leaked. Of stacks that keep their blocks, half did.
+ */
+static void calibrate(struct dp_leaks_evidence *e, size_t n_ticks)
+{
+    if (n_ticks < TICKS_LONG || e->freed < TURNED_OVER || e->kind == DP_LEAKS_DOUBLING || e->confidence <= 0)
+        return;
+    double other = 1 / (ODDS_LONG * e->confidence + 1 - e->confidence);
+    e->confidence *= ODDS_LONG * other;
+    e->ended *= other;
+    e->by_load *= other;
+    e->chance *= other;
+}
+
 /* The curves of a process. */
 static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, size_t end, bool is_in_use)
 {
@@ -117,6 +136,7 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         size_t n_least = e.freed > FREED ? TICKS_LEAST : TICKS_KEPT;
         bool is_long = n_ticks >= n_least || e.kind == DP_LEAKS_DOUBLING; /* each time it doubled is work */
         bool is_suspect = e.confidence >= doubt || e.is_open;
+        calibrate(&e, n_ticks);
         bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && is_long &&
                        dp_leaks_confidence_by_cpu(p, curve, all_growth) >= fmin(r->least, BY_CPU);
         if (is_leak || is_suspect) {
