@@ -37,7 +37,7 @@ struct dp_module_ops {
     const char *file; /* e.g. "libunwind"; NULL: nothing to probe */
     const void *probe;
 };
-#define DP_MODULE_ABI 2
+#define DP_MODULE_ABI 3
 
 /*
  * The table; opens the module if necessary. NULL: module->error has the reason. Thread-safe; takes no lock of the

@@ -40,6 +40,11 @@ struct dp_symbolize_ops {
     int (*add)(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
     /* Writes the lines at pc, innermost first; the last is the function itself. Returns their number; 0: not known. */
     int (*lookup)(void *session, int handle, uintptr_t pc, struct dp_symbol_line *lines, int max);
+    /*
+     * Writes the variable that holds an address outside the code: its name, and as the line the distance from its
+     * begin. 1; 0: not known.
+     */
+    int (*variable)(void *session, int handle, uintptr_t address, struct dp_symbol_line *line);
     /* Of a file with lines. 0; negative: there is no line, or no function. NULL: a module without lines. */
     int (*ranges)(void *session, int handle, uintptr_t pc, struct dp_symbol_ranges *ranges);
 };

@@ -302,5 +302,6 @@ void dp_elffile_close(struct elffile *file)
     }
     free(file->unpacked);
     dp_elfsymbols_free(file->symbols);
+    dp_elfsymbols_free(file->variables);
     free(file->path);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elfsymbols.c - finds functions by address in the symbol tables of a file and its debug files.
+ * modules/elfsymbols.c - finds functions and variables by address in the symbol tables of a file and its debug files.
  *
  * A library may have hundreds of thousands of symbols, and each process that ends asks it for a few hundred addresses.
  * So the tables are not sorted and their names are not read. One pass puts each function into the list of its range of
@@ -11,7 +11,8 @@
  *     functions   | 1 | 2 | 3 | 4 |                          in the order of the tables, 16 bytes each
  *     older       | - | - | 2 | 1 |                          the one that was found before it in the same range
  *
- * Functions have numbers from 1. Only the names that a look-up compares or returns are read.
+ * Functions have numbers from 1. Only the names that a look-up compares or returns are read. Variables have lists of
+ * their own, which are made when an address of data is looked up.
  */
 #include "modules/elffile.h"
 
@@ -57,7 +58,8 @@ struct elfsymbols {
     uint64_t least, end;
     uint64_t last; /* the highest start */
     unsigned range_bits;
-    char *name; /* the last one returned */
+    bool has_variables; /* instead of functions */
+    char *name;         /* the last one returned */
 };
 
 #define SYMBOL_BYTES sizeof(Elf64_Sym)
@@ -129,7 +131,7 @@ static void find_tables(struct elfsymbols *s, const struct elffile *file)
     }
 }
 
-/* The addresses of the file's code. False: it has none. */
+/* The addresses of the file's code, or of all of it. False: it has none. */
 static bool find_bounds(struct elfsymbols *s, Elf *elf)
 {
     size_t n = 0;
@@ -139,7 +141,7 @@ static bool find_bounds(struct elfsymbols *s, Elf *elf)
         GElf_Phdr ph;
         if (!gelf_getphdr(elf, (int)i, &ph))
             break; /* the count is not trusted */
-        if (ph.p_type != PT_LOAD || !(ph.p_flags & PF_X) || ph.p_vaddr + ph.p_memsz < ph.p_vaddr)
+        if (ph.p_type != PT_LOAD || !(s->has_variables || ph.p_flags & PF_X) || ph.p_vaddr + ph.p_memsz < ph.p_vaddr)
             continue;
         s->least = ph.p_vaddr < s->least ? ph.p_vaddr : s->least;
         s->end = ph.p_vaddr + ph.p_memsz > s->end ? ph.p_vaddr + ph.p_memsz : s->end;
@@ -165,9 +167,10 @@ static uint32_t group_of(const Elf64_Sym *sym)
 static bool is_wanted(const struct elfsymbols *s, const Elf64_Sym *sym)
 {
     unsigned type = ELF64_ST_TYPE(sym->st_info);
-    return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_name &&
-           sym->st_shndx != SHN_UNDEF && sym->st_shndx != SHN_ABS && sym->st_value >= s->least &&
-           sym->st_value < s->end;
+    bool is_of_type = s->has_variables ? type == STT_OBJECT && sym->st_size
+                                       : type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+    return is_of_type && sym->st_name && sym->st_shndx != SHN_UNDEF && sym->st_shndx != SHN_ABS &&
+           sym->st_value >= s->least && sym->st_value < s->end;
 }
 
 /* Enters a function in the list of its range. */
@@ -211,9 +214,11 @@ static bool has_room(struct elfsymbols *s)
     return s->newest && s->functions && s->older;
 }
 
-static struct elfsymbols *collect(const struct elffile *file)
+static struct elfsymbols *collect(const struct elffile *file, bool has_variables)
 {
     struct elfsymbols *s = calloc(1, sizeof *s);
+    if (s)
+        s->has_variables = has_variables;
     Elf64_Sym *chunk = s && find_bounds(s, file->parts[0].elf) ? malloc(CHUNK_SYMBOLS * sizeof *chunk) : NULL;
     if (!chunk)
         return s;
@@ -334,15 +339,35 @@ static const struct function *find(const struct elfsymbols *s, const struct elff
     return near.sized ? near.sized : reaches ? near.unsized : NULL;
 }
 
-const char *dp_elffile_function(struct elffile *file, GElf_Addr pc)
+static const char *name_of(struct elfsymbols *s, const struct elffile *file, const struct function *f)
 {
-    if (!file->symbols)
-        file->symbols = collect(file);
-    struct elfsymbols *s = file->symbols;
-    const struct function *f = s ? find(s, file, pc - file->bias) : NULL;
-    if (!f)
-        return NULL;
     free(s->name);
     s->name = read_name(s, file, f);
     return s->name;
+}
+
+const char *dp_elffile_function(struct elffile *file, GElf_Addr pc)
+{
+    if (!file->symbols)
+        file->symbols = collect(file, false);
+    struct elfsymbols *s = file->symbols;
+    const struct function *f = s ? find(s, file, pc - file->bias) : NULL;
+    return f ? name_of(s, file, f) : NULL;
+}
+
+const char *dp_elffile_variable(struct elffile *file, GElf_Addr address, uint64_t *offset)
+{
+    uint64_t at = address - file->bias;
+    if (!file->symbols)
+        file->symbols = collect(file, false);
+    if (!file->symbols || (at >= file->symbols->least && at < file->symbols->end))
+        return NULL;
+    if (!file->variables)
+        file->variables = collect(file, true);
+    struct elfsymbols *s = file->variables;
+    const struct function *f = s ? find(s, file, at) : NULL;
+    if (!f)
+        return NULL;
+    *offset = at - f->start;
+    return name_of(s, file, f);
 }

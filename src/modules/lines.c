@@ -443,5 +443,6 @@ __attribute__((visibility("default"))) const struct dp_symbolize_ops dp_module_l
     .close = dp_session_close,
     .add = dp_session_add,
     .lookup = dp_session_lookup,
+    .variable = dp_session_variable,
     .ranges = find_ranges,
 };

@@ -109,3 +109,16 @@ int dp_session_lookup(void *session, int handle, uintptr_t pc, struct dp_symbol_
     demangle(s, lines, n);
     return n;
 }
+
+int dp_session_variable(void *session, int handle, uintptr_t address, struct dp_symbol_line *line)
+{
+    struct session *s = session;
+    uint64_t offset = 0;
+    forget_names(s);
+    const char *name = dp_elffile_variable(&s->files[handle], address, &offset);
+    if (!name)
+        return 0;
+    *line = (struct dp_symbol_line){.system_name = name, .line = (int64_t)offset};
+    demangle(s, line, 1);
+    return 1;
+}

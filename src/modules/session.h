@@ -16,6 +16,8 @@ void dp_session_close(void *session);
 int dp_session_add(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
 int dp_session_lookup(void *session, int handle, uintptr_t pc, struct dp_symbol_line *lines, int max);
 
+int dp_session_variable(void *session, int handle, uintptr_t address, struct dp_symbol_line *line);
+
 /* The file of a handle. */
 struct elffile *dp_session_file(void *session, int handle);
 

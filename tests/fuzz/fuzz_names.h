@@ -28,6 +28,10 @@ static inline void fuzz_look_up(const struct dp_symbolize_ops *ops, void *sessio
         n_chars += lines[i].system_name ? strlen(lines[i].system_name) : 0;
         n_chars += lines[i].file ? strlen(lines[i].file) : 0;
     }
+    if (ops->variable(session, handle, pc, lines)) {
+        CHECK(lines[0].name && lines[0].line >= 0);
+        n_chars += strlen(lines[0].name);
+    }
     __asm__ volatile("" ::"r"(n_chars));
 }
 

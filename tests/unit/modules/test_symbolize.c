@@ -321,6 +321,33 @@ static void the_nearest_function_that_holds_an_address_is_named(void **state)
     dp_module_symbolize.close(session);
 }
 
+static struct {
+    long before;
+    char inside[32];
+} a_variable = {1, "data"};
+static char an_unset_variable[64];
+
+static void variables_have_names_and_code_has_none(void **state)
+{
+    const struct dp_symbolize_ops *modules[] = {&dp_module_symbolize, &dp_module_lines};
+    for (size_t i = 0; i < 2; i++) {
+        const struct dp_symbolize_ops *module = modules[i];
+        struct dp_symbol_line lines[8];
+        void *session;
+        look_up(module, self, where_we_are(), lines, &session);
+        assert_int_equal(module->variable(session, 0, (uintptr_t)&a_variable.inside[3], lines), 1);
+        assert_string_equal(lines[0].name, "a_variable");
+        assert_int_equal(lines[0].line, sizeof(long) + 3);
+        assert_int_equal(module->variable(session, 0, (uintptr_t)an_unset_variable, lines), 1);
+        assert_string_equal(lines[0].name, "an_unset_variable");
+        assert_int_equal(lines[0].line, 0);
+        assert_int_equal(module->variable(session, 0, (uintptr_t)shape_outer, lines), 0);
+        assert_int_equal(module->variable(session, 0, 1, lines), 0);
+        assert_int_equal(module->variable(session, 0, UINTPTR_MAX, lines), 0);
+        module->close(session);
+    }
+}
+
 static void names_are_those_that_people_wrote(void **state)
 {
     static const char *const cases[][2] = {
@@ -396,6 +423,7 @@ int main(void)
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
         cmocka_unit_test(functions_all_over_a_large_file_are_named),
         cmocka_unit_test(the_nearest_function_that_holds_an_address_is_named),
+        cmocka_unit_test(variables_have_names_and_code_has_none),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
         cmocka_unit_test(vdso_functions_have_names),
