@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "host/heap/age.h"
@@ -17,6 +18,7 @@
 #include "host/heap/lifetime.h"
 #include "host/heap/live_blocks.h"
 
+#include <deltaprof/heap.h>
 #include <errno.h>
 #include <string.h>
 
@@ -228,7 +230,31 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
     return text_values(values, "", "", text, n_bytes);
 }
 
+/*
+ * The table knows where blocks begin, so it is asked for each begin that a block with this address inside may have. A
+ * large block begins a page, or, as glibc's mmap gives it, 16 bytes behind one.
+ */
+static bool block_at(uintptr_t address, dp_record_id *record, uint64_t *n_bytes)
+{
+    enum { ALIGNED = 16, NEAR_BYTES = 4096, FAR_PAGES = 64 };
+    uintptr_t at = address & ~(uintptr_t)(ALIGNED - 1), page = dp_page_floor(address);
+    for (unsigned i = 0; i < NEAR_BYTES / ALIGNED + 2 * FAR_PAGES; i++) {
+        unsigned far = i - NEAR_BYTES / ALIGNED;
+        struct dp_heap_live_block entry;
+        uintptr_t begin = i < NEAR_BYTES / ALIGNED ? at - i * (uintptr_t)ALIGNED
+                                                   : page - far / 2 * dp_page_bytes() + far % 2 * (uintptr_t)ALIGNED;
+        if (begin > address || !dp_heap_live_blocks_find(DELTAPROF_KEY(0, begin), &entry) ||
+            address - begin >= entry.bytes / entry.objects)
+            continue;
+        *record = entry.record;
+        *n_bytes = entry.bytes / entry.objects;
+        return entry.record < dp_table_count(DP_KIND_HEAP);
+    }
+    return false;
+}
+
 const struct dp_kind_source dp_heap_source = {
+    .block_at = block_at,
     .rules = &rules,
     .peak_rules = &peak_rules,
     .peak_begin = peak_begin,

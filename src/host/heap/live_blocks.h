@@ -51,6 +51,9 @@ struct dp_heap_live_table {
 struct dp_heap_live_table dp_heap_live_blocks_table(void);
 bool dp_heap_live_blocks_read(size_t slot, uintptr_t *key, struct dp_heap_live_block *entry);
 
+/* Finds the entry of a key. False: it is not there. Changes nothing. Context: any. */
+bool dp_heap_live_blocks_find(uintptr_t key, struct dp_heap_live_block *entry);
+
 /* Removes the next entry of a heap, from slot *at on (0 at first); false: there is none. */
 bool dp_heap_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_heap_live_block *entry);
 bool dp_heap_live_blocks_remove(uintptr_t key,

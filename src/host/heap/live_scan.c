@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/heap/live_scan.c - visits the slots of the table of live blocks: for reports, and for heaps that drop all
+/* host/heap/live_scan.c - reads the slots of the table of live blocks: for reports, and for heaps that drop all
  * blocks. */
 #include "host/heap/live_slots.h"
 
@@ -42,4 +42,24 @@ bool dp_heap_live_blocks_read(size_t number, uintptr_t *key, struct dp_heap_live
     entry->born_ns = dp_live.births ? dp_load_relaxed(dp_heap_live_birth(slot)) : 0;
     dp_fence_acquire();
     return dp_load_relaxed(&slot->key) == *key && entry->objects;
+}
+
+bool dp_heap_live_blocks_find(uintptr_t key, struct dp_heap_live_block *entry)
+{
+    if (!is_there() || !key || key == DP_LIVE_BUSY)
+        return false;
+    struct dp_heap_live_index index = index_of(key);
+    unsigned n = n_reached(dp_load_relaxed(&dp_live.filter[index.byte]));
+    for (unsigned i = 0; i < n; i++) {
+        struct dp_heap_live_slot *bucket = bucket_at(index, key, i);
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
+            if (dp_load_acquire(&bucket[k].key) != key) /* [ENTRY] */
+                continue;
+            dp_heap_live_read_value(&bucket[k], entry);
+            entry->born_ns = 0;
+            dp_fence_acquire();
+            return dp_load_relaxed(&bucket[k].key) == key && entry->objects; /* [ENTRY], as above */
+        }
+    }
+    return false;
 }

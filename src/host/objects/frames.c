@@ -181,6 +181,12 @@ dp_frame_id dp_frame_intern_named(uint64_t value)
     return intern(DP_FRAME_NAMED, 0, value);
 }
 
+dp_frame_id dp_frame_intern_data(uintptr_t address)
+{
+    dp_object_id object = dp_object_find(address);
+    return object ? intern(DP_FRAME_DATA, object, address) : 0;
+}
+
 uint32_t dp_frames_count(void)
 {
     uint32_t n = dp_load_acquire(&next_id), most = shared ? dp_load_relaxed(&shared->committed) : capacity;
@@ -203,11 +209,11 @@ bool dp_frames_adopt(uint32_t n)
         return false;
     for (dp_frame_id id = DP_FRAME_FIRST_REAL; id < n; id++) {
         const struct dp_frame *f = &frames[id];
-        bool is_named = f->type == DP_FRAME_NAMED, is_code = f->type == DP_FRAME_CODE;
+        bool is_named = f->type == DP_FRAME_NAMED, is_place = f->type == DP_FRAME_CODE || f->type == DP_FRAME_DATA;
         if ((is_named && !dp_function_is_valid((uint32_t)(f->pc >> 32))) ||
-            (is_code && f->object && f->object >= dp_objects_count()) || (!is_named && !is_code))
+            (is_place && f->object && f->object >= dp_objects_count()) || (!is_named && !is_place))
             return false;
-        if (is_code && f->object && !dp_load_relaxed(&dp_object_get(f->object)->ready))
+        if (is_place && f->object && !dp_load_relaxed(&dp_object_get(f->object)->ready))
             frames[id].object = 0;
     }
     dp_store_release(&next_id, n);

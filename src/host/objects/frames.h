@@ -4,7 +4,7 @@
  * lives.
  *
  * A frame is one of three things: a lookup address in an object, a name that a runtime gave, or a synthetic name of the
- * profiler, such as [truncated].
+ * profiler, such as [truncated]. Addresses of data in an object have ids too: these are in no stack.
  *
  * The table only grows. Ids are dense, and callers keep ids, never pointers. The lookup address of a frame is its
  * return address - 1, or, where it was interrupted, its exact pc. An object is one loaded file's mapping: {start, end,
@@ -42,10 +42,10 @@ enum {
 };
 const char *dp_frame_synthetic_name(dp_frame_id id); /* NULL: not synthetic */
 
-enum dp_frame_type { DP_FRAME_CODE, DP_FRAME_NAMED, DP_FRAME_SYNTHETIC };
+enum dp_frame_type { DP_FRAME_CODE, DP_FRAME_NAMED, DP_FRAME_SYNTHETIC, DP_FRAME_DATA };
 
 struct dp_frame {
-    uint64_t pc; /* CODE: lookup address; NAMED: function and line (functions.h) */
+    uint64_t pc; /* CODE: lookup address; DATA: address; NAMED: function and line (functions.h) */
     dp_object_id object;
     uint32_t type;
 };
@@ -76,6 +76,8 @@ int dp_frames_init(size_t budget_bytes);
 dp_frame_id dp_frame_intern(uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_named(uint64_t value);
+/* Of an address in use, which no thread unmaps meanwhile. 0: it lies in no object, or the table is full. */
+dp_frame_id dp_frame_intern_data(uintptr_t address);
 /* The id of a lookup address's frame if the frame is known already, else 0. Any thread. */
 dp_frame_id dp_frame_find(uintptr_t lookup_pc);
 

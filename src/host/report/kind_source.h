@@ -60,6 +60,13 @@ struct dp_kind_source {
     /* The label `state` of a record; NULL: it has none. */
     const char *(*state)(const struct dp_record *);
     bool (*is_idle)(const struct dp_record *); /* the thread waits for work: the label `idle`; NULL: not known */
+    /* Writes where the lock of a record is, for people; returns its length, 0: not known, or the kind has no locks. */
+    size_t (*lock_at)(dp_record_id, const struct dp_location_settings *, char *text, size_t n_bytes);
+    /*
+     * Finds the block in use, of those that were sampled, that holds an address: the record of its allocation, and its
+     * size. Context: outside hooks; async-signal-safe.
+     */
+    bool (*block_at)(uintptr_t address, dp_record_id *record, uint64_t *n_bytes);
     /* Writes one line of text that sums up the rows. */
     void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
 

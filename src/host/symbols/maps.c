@@ -252,6 +252,20 @@ uint32_t dp_symbols_maps_find(dp_frame_id id)
     return index;
 }
 
+/* The entry that it may add has no range, so no frame is found in it. */
+uint32_t dp_symbols_maps_of_object(dp_object_id object)
+{
+    for (size_t i = 0; i < maps.known.n; i++)
+        if (maps.known.at[i].object == object && i != DP_MAPPING_ANON)
+            return (uint32_t)i;
+    const struct dp_object *o = dp_object_get(object);
+    const char *name = *dp_object_name(o) ? dp_object_name(o) : maps.known.at[DP_MAPPING_MAIN].file;
+    struct dp_symbols_mapping m = {.object = object, .bias = o->bias};
+    m.build_id = intern_hex(o->build_id, o->build_id_bytes);
+    m.file = intern_text(name, strlen(name));
+    return add(&m);
+}
+
 uint32_t dp_symbols_maps_count(void)
 {
     return (uint32_t)maps.known.n;

@@ -29,6 +29,9 @@ int dp_symbols_maps_begin(void);
 /* The mapping of a code frame, an index below dp_symbols_maps_count. Never fails: at worst it is DP_MAPPING_ANON. */
 uint32_t dp_symbols_maps_find(dp_frame_id id);
 
+/* A mapping of this object, for its file and its bias: the range may be that of other code, or empty. */
+uint32_t dp_symbols_maps_of_object(dp_object_id object);
+
 uint32_t dp_symbols_maps_count(void);
 struct dp_symbols_mapping dp_symbols_maps_get(uint32_t index);
 

@@ -220,6 +220,7 @@ struct question {
     int source;
     uint32_t index;
     uintptr_t pc;
+    bool is_data;                 /* pc is an address of data */
     struct dp_symbol_line *lines; /* LINES_MAX */
     int handle, n;
 };
@@ -227,9 +228,12 @@ struct question {
 static void call_module(void *ctx)
 {
     struct question *q = ctx;
+    const struct dp_symbolize_ops *ops = opened(q->source);
+    void **session = &q->files->by[q->source].session;
     q->handle = handle_of(q->files, q->source, q->index);
     if (q->handle >= 0)
-        q->n = opened(q->source)->lookup(q->files->by[q->source].session, q->handle, q->pc, q->lines, LINES_MAX);
+        q->n = q->is_data ? ops->variable(*session, q->handle, q->pc, q->lines)
+                          : ops->lookup(*session, q->handle, q->pc, q->lines, LINES_MAX);
 }
 
 static void give_module_up(int source, uint32_t index)
@@ -245,6 +249,7 @@ static const struct dp_symbols_symbol *ask(struct dp_symbols_files *files, int s
 {
     struct dp_symbol_line lines[LINES_MAX];
     struct question q = {.files = files, .source = source, .index = index, .pc = pc, .lines = lines};
+    q.is_data = dp_frame_get(frame)->type == DP_FRAME_DATA;
     struct dp_symbols_family_key key;
     int64_t kept = deltaprof_guard_enter();
     bool answered = dp_symbols_shield_call(call_module, &q);

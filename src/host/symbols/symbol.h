@@ -43,7 +43,8 @@ struct dp_symbols_files {
 void dp_symbols_close(struct dp_symbols_files *); /* *files is zero afterwards */
 
 /*
- * Finds the lines of a code frame that lies in mapping `index`; NULL: not known. The module allocates from the host's
+ * Finds the lines of a code frame that lies in mapping `index`, or the variable of a frame of data, whose line is the
+ * distance from its begin; NULL: not known. The module allocates from the host's
  * heap. Context: under the symbols lock, never in a signal handler.
  */
 const struct dp_symbols_symbol *dp_symbols_find(struct dp_symbols_files *, uint32_t frame, uintptr_t pc, uint32_t index,

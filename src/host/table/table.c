@@ -358,6 +358,11 @@ void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
     add_pair(&counters->free_v, v, &counters->free_n, n, shard < DP_SHARDS_OWN);
 }
 
+_Atomic int64_t *dp_table_word(unsigned kind, dp_record_id id)
+{
+    return &dp_table_kinds[kind].counters[id].free_v;
+}
+
 uint32_t dp_table_count(unsigned kind)
 {
     const struct dp_table_of_kind *table = &dp_table_kinds[kind];

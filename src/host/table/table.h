@@ -12,7 +12,7 @@
 
 typedef uint32_t dp_record_id;
 
-/* Heap: alloc and free. Locks: the first pair is {contentions, delay_ns}, the second unused. */
+/* Heap: alloc and free. Locks: the first pair is {contentions, delay_ns}; of the second one they use the word below. */
 struct dp_counts {
     int64_t n, v;
     int64_t free_n, free_v;
@@ -53,6 +53,12 @@ dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct
 /* Adds to a record's counters. A free is added with release, after its alloc. Context: hook. */
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
+
+/*
+ * A word of each record of a kind without frees, for the room of that kind: 0 at first, always at least 0 and at most
+ * 2^60. Another process can read it, too. Context: any.
+ */
+_Atomic int64_t *dp_table_word(unsigned kind, dp_record_id id);
 
 /*
  * For readers, any thread. read loads free before alloc, so alloc - free >= 0. The record of an id below the count may
