@@ -76,7 +76,7 @@ SUBJECTS = {
     'host/objects': 'frame frames function functions id loaded loader object own_stack reach',
     'host/unwind': 'bare_code cfi instruction interrupted known libunwind native_stack provided recent_place recent_stack recent_stacks registered rule sibling stack stack_cache unwinder walk',
     'host/table': 'counts events label labels record timed_event trace trace_context',
-    'host/locks': 'at_pipe captures chain closed contended ended_reader futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called '
+    'host/locks': 'at_pipe captures chain closed contended ended_reader futex_class futex_lock_of futex_next futex_set_verdict futex_verdict holder last_unlock lock_frame_called lock_seen '
                   'lock_frames lock_learn lock_rows pairing wait waiter waiters waiting waits',
     'host/thread': 'tids',
     'host/cpu': 'address_baseline address_delivered address_delta address_deltas address_rows',

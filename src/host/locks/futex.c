@@ -23,6 +23,7 @@
 #include "host/table/labels.h"
 #include "host/locks/pairing.h"
 #include "host/locks/last_unlock.h"
+#include "host/locks/lock_seen.h"
 #include "host/locks/wait_event.h"
 #include "host/unwind/unwind.h"
 
@@ -108,6 +109,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->epoch = dp_record_epoch();
         wait->begin_ns = dp_clock_ns();
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+        dp_lock_seen_note(DP_KIND_BLOCK, wait->record, (uintptr_t)word, 0);
     }
     dp_thread_event_end(event);
     if (!wait->kind || !wait->blamed || !word)
@@ -201,6 +203,7 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
                                          ns, &id))
             continue;
         dp_last_unlock_note(wake->word, id);
+        dp_lock_seen_note(DP_KIND_MUTEX, id, wake->word, ns);
         dp_pairing_note(&wake->pairing, i, id, n, ns);
     }
     dp_thread_event_end(event);

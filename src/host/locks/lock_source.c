@@ -8,10 +8,12 @@
 #include "host/locks/chain.h"
 #include "host/locks/closed.h"
 #include "host/locks/futex_class.h"
+#include "host/locks/lock_seen.h"
 #include "host/table/labels.h"
 #include "host/locks/wait.h"
 #include "host/locks/wait_event.h"
 #include "host/locks/waiting.h"
+#include "host/report/data_place.h"
 #include "host/report/emit.h"
 #include "host/report/kind_source.h"
 #include "host/report/profile.h"
@@ -188,6 +190,49 @@ static dp_frame_id leaf(const struct dp_record *record, unsigned *n_inside)
     return dp_lock_frame_called(record);
 }
 
+/* ---- where the lock is ------------------------------------------------------------------------------------------ */
+
+static int64_t seen_in(unsigned kind, dp_record_id id)
+{
+    return dp_load_acquire(dp_table_word(kind, id)); /* [SEEN] */
+}
+
+static size_t place_of(int64_t word, const struct dp_location_settings *how, char *text, size_t n_bytes)
+{
+    dp_frame_id frame = dp_lock_seen_frame(word);
+    size_t before = 0, n = 0;
+    if (word & DP_LOCK_SEEN_OTHERS)
+        before = dp_text_format(text, n_bytes, "several locks, the longest wait for %s", frame ? "" : "one ");
+    if (word)
+        n = dp_report_data_place(dp_lock_seen_address(word), frame, how, text + before, n_bytes - before);
+    return n ? before + n : 0;
+}
+
+static size_t mutex_lock_at(dp_record_id id, const struct dp_location_settings *how, char *text, size_t n_bytes)
+{
+    return place_of(seen_in(DP_KIND_MUTEX, id), how, text, n_bytes);
+}
+
+static size_t block_lock_at(dp_record_id id, const struct dp_location_settings *how, char *text, size_t n_bytes)
+{
+    return place_of(seen_in(DP_KIND_BLOCK, id), how, text, n_bytes);
+}
+
+/*
+ * The lock is that of both stacks. The one of them that has always been for one lock tells it for certain. A holder may
+ * be [hand-over], which is no stack and has no lock.
+ */
+static size_t chain_lock_at(dp_record_id id, const struct dp_location_settings *how, char *text, size_t n_bytes)
+{
+    struct dp_chain chain;
+    if (!dp_chain_of(dp_table_record(DP_KIND_CHAIN, id), &chain))
+        return 0;
+    int64_t held = seen_in(DP_KIND_MUTEX, chain.holder),
+            waited = chain.waiter == DP_CHAIN_UNKNOWN ? 0 : seen_in(DP_KIND_BLOCK, chain.waiter);
+    bool is_held = !waited || (held && (!(held & DP_LOCK_SEEN_OTHERS) || waited & DP_LOCK_SEEN_OTHERS));
+    return place_of(is_held ? held : waited, how, text, n_bytes);
+}
+
 static size_t text_header(const struct dp_rows *rows, char *text, size_t n_bytes)
 {
     (void)rows;
@@ -203,16 +248,18 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
     .scan = dp_lock_rows_scan, .text_header = text_header, .text_row = text_row, .text_end = "\n--- Memory map: ---\n"
 
 const struct dp_kind_source dp_mutex_source = {
-    .rules = &mutex_rules, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
+    .rules = &mutex_rules, .lock_at = mutex_lock_at, .summary = mutex_summary, .leaf = leaf, FUNCTIONS};
 const struct dp_kind_source dp_block_source = {.rules = &block_rules,
                                                .adoption = {.is_named = dp_waiting_is_named},
                                                .is_stuck = block_is_stuck,
                                                .prepare = block_prepare,
+                                               .lock_at = block_lock_at,
                                                .summary = block_summary,
                                                .leaf = leaf,
                                                FUNCTIONS};
 const struct dp_kind_source dp_chain_source = {.rules = &chain_rules,
                                                .adoption = {.has_valid_ids = dp_chain_has_valid_ids},
+                                               .lock_at = chain_lock_at,
                                                .summary = chain_summary,
                                                .tower = tower,
                                                FUNCTIONS};

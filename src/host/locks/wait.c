@@ -45,6 +45,7 @@
 #include "host/table/labels.h"
 #include "host/locks/ended_reader.h"
 #include "host/locks/last_unlock.h"
+#include "host/locks/lock_seen.h"
 #include "host/table/record.h"
 #include "host/table/table.h"
 #include "host/thread/thread.h"
@@ -137,6 +138,8 @@ static void register_wait(struct dp_wait *wait, const void *lock, unsigned share
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind | shared, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
+        if (wait->kind != DELTAPROF_LOCK_JOIN)
+            dp_lock_seen_note(DP_KIND_BLOCK, wait->record, (uintptr_t)lock, 0);
     }
     dp_thread_event_end(event);
     if (wait->kind == DELTAPROF_LOCK_GIL)
@@ -237,6 +240,8 @@ void dp_wait_event_count(const struct dp_wait *wait, enum deltaprof_lock_end end
                          int64_t paid_ns)
 {
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
+    if (end != DELTAPROF_NOT_WAITED && wait->kind != DELTAPROF_LOCK_JOIN)
+        dp_lock_seen_note(DP_KIND_BLOCK, wait->record, dp_waiting_lock(wait->waiting), end_ns - wait->begin_ns);
     if (counted_ns != wait->begin_ns) { /* reports have counted it up to then, and what they counted stays */
         if (end == DELTAPROF_NOT_WAITED)
             end_ns = counted_ns;
@@ -332,6 +337,7 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
                                              share.n, ns, &id))
                 continue;
             dp_last_unlock_note((uintptr_t)owed->ns[0], id);
+            dp_lock_seen_note(DP_KIND_MUTEX, id, (uintptr_t)owed->ns[0], ns);
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
     dp_thread_event_end(event);

@@ -239,6 +239,11 @@ int64_t dp_waiting_end(dp_waiting_slot number, int64_t begin_ns)
     return dp_swap_acq_rel(&slot->counted_ns, 0);
 }
 
+uintptr_t dp_waiting_lock(dp_waiting_slot number)
+{
+    return number && number != DP_WAITING_UNLISTED ? dp_load_relaxed(&slots[number - 1].lock) : 0;
+}
+
 static void free_slot(struct slot *slot)
 {
     abandon(slot);

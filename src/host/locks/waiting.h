@@ -53,6 +53,9 @@ int64_t dp_waiting_end(dp_waiting_slot slot, int64_t begin_ns);
 typedef void (*dp_waiting_listener_fn)(int32_t tid, dp_record_id record, int64_t ns);
 void dp_waiting_listen(dp_waiting_listener_fn fn);
 
+/* The lock that the calling thread last waited for in this slot; 0: not known. */
+uintptr_t dp_waiting_lock(dp_waiting_slot slot);
+
 /* The calling thread ends: frees its slot. */
 void dp_waiting_thread_ends(void);
 /* In a forked child: clears the table. */

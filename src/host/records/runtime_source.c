@@ -216,14 +216,14 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     return n;
 }
 
-static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+static size_t labels(void *ctx, struct dp_locations *l, const struct dp_row *row, struct dp_encode_label *out)
 {
     struct runtime_source *h = ctx;
     int64_t size_bytes = dp_records_size(h->memory->records, row);
     if (!size_bytes)
         return 0;
     if (!h->bytes)
-        h->bytes = dp_encode_string(e, "bytes", 5);
+        h->bytes = dp_encode_string(l->encode, "bytes", 5);
     *out = (struct dp_encode_label){.key = h->bytes, .num = size_bytes, .num_unit = h->bytes};
     return 1;
 }

@@ -312,7 +312,7 @@ static bool has_overflow(struct pass *p)
     release_reserve(p);
     p->overflow = dp_locations_frame(p->locations, DP_FRAME_OVERFLOW);
     if (p->source->sums_in_0 && dp_record_epoch())
-        p->source->labels(p->source->ctx, p->encode, &inherited, labels);
+        p->source->labels(p->source->ctx, p->locations, &inherited, labels);
     return p->overflow && !dp_encode_error(p->encode);
 }
 
@@ -323,7 +323,7 @@ static void write_row(struct pass *p, const struct dp_row *row, const int64_t *v
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
     size_t depth = source->stack(source->ctx, p->locations, row, stack);
-    size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
+    size_t n_labels = source->labels(source->ctx, p->locations, row, labels);
     if (!p->locations->err && !dp_encode_error(p->encode))
         dp_encode_sample_refs(p->encode, stack, depth, values + columns->first, labels, n_labels);
     else if (has_overflow(p)) {
@@ -407,7 +407,7 @@ static void write_overflow(struct pass *p)
             continue;
         if (!p->overflow)
             p->overflow = dp_locations_frame(p->locations, DP_FRAME_OVERFLOW);
-        size_t n = p->source->sums_in_0 ? p->source->labels(p->source->ctx, p->encode, &row, labels) : 0;
+        size_t n = p->source->sums_in_0 ? p->source->labels(p->source->ctx, p->locations, &row, labels) : 0;
         dp_encode_sample_refs(p->encode, &p->overflow, 1, values, labels, n);
     }
 }

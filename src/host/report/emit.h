@@ -18,8 +18,8 @@ struct dp_emit_source {
     size_t (*stack)(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs);
     /* Prefetches what `stack` reads, for the row that is `distance` rows ahead. */
     void (*ahead)(void *ctx, const struct dp_row *row, int distance);
-    /* Fills labels (DP_EMIT_LABELS_MAX); returns their number. */
-    size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
+    /* Fills labels (DP_EMIT_LABELS_MAX), whose texts go to l->encode; returns their number. */
+    size_t (*labels)(void *ctx, struct dp_locations *l, const struct dp_row *row, struct dp_encode_label *labels);
     void *ctx;
     bool sums_in_0; /* row 0 is [overflow], and rows may be marked DP_ROW_SUMMED */
     /* Changes the values of a row (DP_VALUES_MAX) to those that are written. NULL: they are the same. */

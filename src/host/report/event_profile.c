@@ -165,7 +165,7 @@ static void samples(struct pass *p)
         const struct dp_emit_source *source = &p->sources[event.kind];
         struct dp_row row = {.id = event.record};
         size_t depth = source->stack(source->ctx, p->locations, &row, stack);
-        size_t n_labels = source->labels(source->ctx, p->encode, &row, labels);
+        size_t n_labels = source->labels(source->ctx, p->locations, &row, labels);
         if (event.is_traced)
             n_labels = add_trace_labels(p, &event, labels, n_labels);
         n_labels += time_labels(p, &event, labels + n_labels);

@@ -96,14 +96,17 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     return stack_of(kind, row->id, is_interrupted ? row->entry >> DP_ROW_PART_SHIFT : 0, l, refs);
 }
 
+enum { LOCK_AT_BYTES = 256 };
+
 static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)
 {
     return (struct dp_encode_label){.key = dp_encode_string(e, key, strlen(key)),
                                     .str = dp_encode_string(e, value, strlen(value))};
 }
 
-static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+static size_t labels(void *ctx, struct dp_locations *l, const struct dp_row *row, struct dp_encode_label *out)
 {
+    struct dp_encode *e = l->encode;
     const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
     struct dp_label pairs[DP_EMIT_LABELS_MAX];
     size_t n_out = 0;
@@ -131,6 +134,9 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     for (size_t i = 0; i < n; i++)
         if (!state || (strcmp(pairs[i].key, "state") && strcmp(pairs[i].key, "idle"))) /* not the program's own */
             out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
+    char place[LOCK_AT_BYTES];
+    if (n_out < DP_EMIT_LABELS_MAX && source->lock_at && source->lock_at(row->id, &l->settings, place, sizeof place))
+        out[n_out++] = text_label(e, DP_LABELS_LOCK_AT_KEY, place);
     return n_out;
 }
 

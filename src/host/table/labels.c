@@ -116,7 +116,7 @@ uint32_t dp_labels_with_thread(uint32_t set)
 /* Keys that profiles use themselves: a pair with one of them is pushed without a label, so that its pop finds it. */
 static bool is_reserved(const char *key)
 {
-    static const char *const keys[] = {"lock", "heap", "fork", "age", "thread", "bytes"};
+    static const char *const keys[] = {"lock", DP_LABELS_LOCK_AT_KEY, "heap", "fork", "age", "thread", "bytes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;

@@ -24,7 +24,8 @@ enum { DP_LABELS_THREAD = 1, DP_LABELS_TRACE = 2 };
 void dp_labels_add(bool threads, bool traces);
 extern _Atomic unsigned dp_labels_added DP_INTERNAL;
 
-#define DP_LABELS_TRACE_KEY "trace_id"
+#define DP_LABELS_TRACE_KEY   "trace_id"
+#define DP_LABELS_LOCK_AT_KEY "lock_at" /* where a lock is: reports add it (struct dp_kind_source) */
 
 /* The set with the name of the calling thread added; with its trace id, if it has one; with those of the two asked for.
  */
