@@ -108,6 +108,14 @@ static void add_gone(struct line *l, struct dp_holder holder)
         (int)holder.tid);
 }
 
+static void add_lock(struct line *l, const struct dp_waiting *wait)
+{
+    char place[80];
+    add(l, "%s 0x%llx", dp_waits_kind_name(wait), (unsigned long long)wait->lock);
+    if (dp_waits_lock_place(&l->names, wait, place, sizeof place))
+        add(l, " (%s)", place);
+}
+
 static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
 {
     int64_t ms = (l->now_ns - wait->begin_ns) / 1000000;
@@ -116,7 +124,7 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
     if (wait->kind == DELTAPROF_LOCK_JOIN)
         add(l, holder.tid ? "the end of thread %d," : "the end of a thread,%.0d", (int)holder.tid);
     else
-        add(l, "%s 0x%llx", dp_waits_kind_name(wait), (unsigned long long)wait->lock);
+        add_lock(l, wait);
     if (wait->kind == DELTAPROF_LOCK_JOIN) {
         add_stack(l, DP_KIND_BLOCK, wait->record);
         return;

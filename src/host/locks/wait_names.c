@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* host/locks/wait_names.c - the name of a frame: of its function, of a synthetic frame, or its place. */
+/* host/locks/wait_names.c - the name of a frame: of its function, of a synthetic frame, or its place; the place of a
+ * lock. */
 #include "host/locks/wait_names.h"
 
 #include "base/text.h"
 #include "host/objects/frames.h"
 #include "host/locks/lock_names.h"
+#include "host/locks/lock_seen.h"
+#include "host/report/data_place.h"
 #include "host/report/table_source.h"
 #include "host/report/text_profile.h"
 #include "host/report/text_frames.h"
+#include "host/shared/shared.h"
 #include "host/symbols/symbols_lock.h"
 #include "host/symbols/maps.h"
+#include "host/symbols/outside.h"
+
+#include <deltaprof/locks.h>
 
 int dp_waits_names_begin(struct dp_waits_names *names)
 {
@@ -49,4 +56,17 @@ size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id i
     }
     size_t n = dp_report_text_name_of(&names->files, frame_id, frame->pc, name, size);
     return n ? n : dp_report_text_place_of(frame_id, name, size);
+}
+
+size_t dp_waits_lock_place(struct dp_waits_names *names, const struct dp_waiting *wait, char *text, size_t size)
+{
+    const struct dp_location_settings how = {.symbolize = DP_SYMBOLIZE_FUNCTIONS, .files = &names->files};
+    int64_t word = dp_load_acquire(dp_table_word(DP_KIND_BLOCK, wait->record)); /* [SEEN] */
+    bool is_seen = wait->lock && dp_lock_seen_address(word) == wait->lock;
+    /* Else another wait of this stack, for another lock, was longer. Of another process only what it noted is known. */
+    dp_frame_id frame = is_seen ? dp_lock_seen_frame(word)
+                        : wait->lock && !dp_symbols_outside.is_on && dp_shared_may_write()
+                            ? dp_frame_intern_data(wait->lock)
+                            : 0;
+    return wait->kind == DELTAPROF_LOCK_JOIN ? 0 : dp_report_data_place(wait->lock, frame, &how, text, size);
 }

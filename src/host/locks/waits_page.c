@@ -108,18 +108,19 @@ static const char *lock_words(const struct dp_waiting *wait)
 
 static int write_wait(struct page *p, const struct dp_waiting *wait)
 {
-    char name[DP_TASK_NAME_BYTES];
+    char name[DP_TASK_NAME_BYTES], place[128];
     int64_t ms = (p->now_ns - wait->begin_ns) / 1000000;
     struct dp_holder holder = dp_waits_holder(wait);
+    bool may_be_elsewhere = dp_waits_is_for_holder(wait) && wait->is_shared && !holder.tid && !holder.n_readers;
+    const char *shared = may_be_elsewhere ? " that another process may hold" : "";
     dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     dp_task_name(wait->tid, name);
     int err = print(p, "\nthread %d waits %lld.%03d s for %s ", (int)wait->tid, (long long)(ms / 1000),
                     (int)(ms % 1000), dp_waits_kind_name(wait));
-    if (!err && wait->lock)
-        err = print(p, "0x%llx%s", (unsigned long long)wait->lock,
-                    dp_waits_is_for_holder(wait) && wait->is_shared && !holder.tid && !holder.n_readers
-                        ? " that another process may hold"
-                        : "");
+    if (!err && wait->lock && dp_waits_lock_place(&p->names, wait, place, sizeof place))
+        err = print(p, "0x%llx (%s)%s", (unsigned long long)wait->lock, place, shared);
+    else if (!err && wait->lock)
+        err = print(p, "0x%llx%s", (unsigned long long)wait->lock, shared);
     else if (!err)
         err = print(p, "%s", lock_words(wait));
     if (!err)

@@ -51,7 +51,7 @@ def lines(how, n, see=None):
 
 def parts(line):
     """thread -> (lock, holder, stack) of each part of a line."""
-    found = re.findall(r'thread (\d+) \(\w+\) waits \d+\.\d{3} s for (\S+) 0x\w+ held by (.*?), in ([^;]+)', line)
+    found = re.findall(r'thread (\d+) \(\w+\) waits \d+\.\d{3} s for (\S+) 0x\w+(?: \([^)]+\))? held by (.*?), in ([^;]+)', line)
     return {tid: (lock, holder, stack.split(' < ')) for tid, lock, holder, stack in found}
 
 
@@ -104,7 +104,7 @@ def that_a_lock_that_was_copied_by_fork_is_held_by_a_thread_of_the_parent():
             text = wait_until(first)
         finally:
             p.kill()
-    assert re.search(r' waits \S+ s for mutex 0x\w+ held by thread \d+ of the parent process when it forked, which never unlocks it here, in wants_to_lock\.$', text), text
+    assert re.search(r' waits \S+ s for mutex 0x\w+ \(\w+(?:\+0x\w+)?\) held by thread \d+ of the parent process when it forked, which never unlocks it here, in wants_to_lock\.$', text), text
 
 
 def that_a_thread_that_does_not_move_at_a_pipe_is_told_with_the_one_that_could_move_it():
@@ -130,7 +130,7 @@ def that_a_thread_that_does_not_move_at_a_pipe_is_told_with_the_one_that_could_m
             p.stderr.close()
     moves = texts.pop('pipe_moves')
     unless_busy('a deadlock if' not in moves and 'held by thread' in moves, moves)
-    for how, first in (('pipe_and_mutex', r'mutex 0x\w+ held by thread (\d+), in waits_for_ended'), ('pipe_and_join', r'the end of thread (\d+), in joins_a_writer')):
+    for how, first in (('pipe_and_mutex', r'mutex 0x\w+ \(\w+(?:\+0x\w+)?\) held by thread (\d+), in waits_for_ended'), ('pipe_and_join', r'the end of thread (\d+), in joins_a_writer')):
         found = re.search(rf': thread (\d+) \(\w+\) waits \S+ s for {first}; thread (\d+) \(\w+\) is in write\(\) of pipe:\[\d+\] for \d+ s or more'
                           r': a deadlock if thread (\d+) is to read from it\.$', texts[how])
         assert found and found[1] == found[4] and found[2] == found[3], texts[how]
@@ -152,7 +152,7 @@ def that_a_long_wait_for_a_lock_of_another_library_is_told_with_the_other_one():
             text = wait_until(first)
         finally:
             p.kill()
-    assert len(re.findall(r'thread \d+ \(victim_alarm\) waits \d+\.\d+ s for mutex 0x\w+ in waits_in_other_lock', text)) == 2, text
+    assert len(re.findall(r'thread \d+ \(victim_alarm\) waits \d+\.\d+ s for mutex 0x\w+ \(words(?:\+0x4)?\) in waits_in_other_lock', text)) == 2, text
 
 
 def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
@@ -163,7 +163,7 @@ def that_threads_that_may_still_wake_are_no_sentence_of_the_summary():
 
 def that_a_join_can_be_a_part_of_a_circle():
     (line,), _, text = lines('joins', 1, see=lambda port: 'a deadlock' in (text := page(port)) and text)
-    found = re.match(r'deadlock of 2 threads: thread (\d+) \(\w+\) waits \S+ s for mutex 0x\w+ held by thread (\d+), in (\w+)'
+    found = re.match(r'deadlock of 2 threads: thread (\d+) \(\w+\) waits \S+ s for mutex 0x\w+ \(\w+(?:\+0x\w+)?\) held by thread (\d+), in (\w+)'
                      r'; thread (\d+) \(\w+\) waits \S+ s for the end of thread (\d+), in (\w+)$', line)
     assert found, line
     waiter, holder, waits, joiner, joined, joins = found.groups()

@@ -151,7 +151,7 @@ def that_waits_of_all_processes_are_told():
         assert re.search(rf'^deadlock: in process {stuck.pid} \(victim_waiting\), thread \d+ waits for thread \d+', text, re.M), text
         paragraph = next(p for p in text.split('\n\n') if f'of process {stuck.pid} ' in p and 'deadlock' in p)
         assert 'first_then_second' in paragraph or 'second_then_first' in paragraph, text
-        assert re.search(rf'^thread \d+ of process {once.pid} \(victim_waiting\) waits [\d.]+ s for mutex 0x[0-9a-f]+, held by thread {once.pid}', text, re.M), text
+        assert re.search(rf'^thread \d+ of process {once.pid} \(victim_waiting\) waits [\d.]+ s for mutex 0x[0-9a-f]+ \(\w+\), held by thread {once.pid}', text, re.M), text
         alone = s.get(f'waits?pid={once.pid}').decode()
         assert re.match(r'\d+ threads? waits?\n', alone) and 'process' not in alone and f'held by thread {once.pid}' in alone, alone
 
