@@ -45,6 +45,14 @@ class Waits(Case):
                              held by lock_it < serve < main
 ''')
 
+    def test_a_pair_has_the_lock_of_its_longest_row(self):
+        path = self.one(chain(1, 9, SERVE, CHECKPOINT, lock='mutex', lock_at='cache_lock'), chain(1, 8, SERVE, CHECKPOINT, lock='mutex', lock_at='table_lock'),
+                        chain(1, 5, REPLY, CHECKPOINT, lock='mutex', lock_at='several locks, the longest wait for parts'), chain(1, 4, REPLY, SERVE, lock='mutex'))
+        self.assertEqual([line.strip() for line in self.run_it('waits', path).decode().split('\n') if 'lock: ' in line],
+                         ['lock: cache_lock, and others', 'lock: several locks, the longest wait for parts'])
+        self.assertEqual([p['lock_at'] for p in json.loads(self.run_it('waits', '--json', path))['pairs']],
+                         ['cache_lock', 'several locks, the longest wait for parts', ''])
+
     def test_stacks_end_where_the_program_or_the_thread_starts(self):
         path = self.one(chain(1, 9, ['serve', 'loop', 'start_thread', '__clone3'], ['hold', 'main', '__libc_start_call_main', '_start']),
                         chain(1, 5, ['_start'], ['start_thread', '_start']))

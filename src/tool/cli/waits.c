@@ -24,8 +24,10 @@ enum { NAME_END = '\x1f', WAITER_END = '\x1e' };
 
 static const char about[] =
     "Shows pairs of stacks: a stack that waited for locks, and below it the stack that held them meanwhile, with\n"
-    "the number of its unlocks. The pairs with the most waiting time come first. They are in profiles of the kind\n"
-    "chain. A PATH is a file (- is standard input), a directory or a glob. A filter selects a pair if one of its two\n"
+    "the number of its unlocks, and where the lock is, if that is known: its variable, or the block that it is in. "
+    "The\n"
+    "pairs with the most waiting time come first. They are in profiles of the kind chain. A PATH is a file (- is "
+    "standard input), a directory or a glob. A filter selects a pair if one of its two\n"
     "stacks matches.\n"
     "\n"
     "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_JSON
@@ -34,6 +36,9 @@ static const char about[] =
 struct sum {
     uint32_t key;
     int64_t n, ns;
+    const char *lock_at; /* of the row with the longest time, lock_ns; NULL: not known */
+    int64_t lock_ns;
+    bool has_others; /* rows with another lock */
 };
 
 struct waits {
@@ -69,6 +74,20 @@ static int add_end(struct waits *w, uint32_t row, enum dp_query_end end)
     return err ? err : shown;
 }
 
+static void add_lock(struct waits *w, struct sum *sum, uint32_t row)
+{
+    static char number[32]; /* the label is a text in all profiles of deltaprof */
+    const char *lock_at = dp_query_label_value(&w->query.merge.model, row, "lock_at", number);
+    int64_t ns = dp_query_value(&w->query, row);
+    if (!lock_at || lock_at == number)
+        return;
+    sum->has_others |= sum->lock_at && strcmp(sum->lock_at, lock_at) != 0;
+    if (sum->lock_at && ns <= sum->lock_ns)
+        return;
+    sum->lock_at = lock_at;
+    sum->lock_ns = ns;
+}
+
 static int add_row(struct waits *w, uint32_t row)
 {
     const struct dp_model_merge *merge = &w->query.merge;
@@ -89,6 +108,7 @@ static int add_row(struct waits *w, uint32_t row)
         return -ENOMEM;
     if (is_new)
         *sum = (struct sum){.key = key};
+    add_lock(w, sum, row);
     dp_model_merge_sum(&sum->n, w->has_n ? values[w->n_type] : 0);
     dp_model_merge_sum(&sum->ns, dp_query_value(&w->query, row));
     dp_model_merge_sum(&w->total, dp_query_value(&w->query, row));
@@ -169,6 +189,11 @@ static void show(struct waits *w, size_t n)
         printf("%*s%sheld by%s ", BEFORE, "", dp_query_print_colour(DP_COLOUR_WARN),
                dp_query_print_colour(DP_COLOUR_NONE));
         join(w, &at, end, n_columns ? n_columns - 8 : 0);
+        if (sum->lock_at) {
+            printf("%*slock: ", BEFORE, "");
+            dp_query_print_name(stdout, sum->lock_at, n_columns ? n_columns - 6 : 0);
+            puts(sum->has_others && strncmp(sum->lock_at, "several ", 8) ? ", and others" : "");
+        }
     }
     if (!w->sums.n)
         printf("no pairs of a waiter and a holder; where threads waited: deltaprof top --type delay %s\n",
@@ -204,6 +229,7 @@ static void show_json(struct waits *w, size_t n)
         dp_query_print_json_number(",", "unlocks", sum->n);
         json_stack(w, "waiter", &at, end);
         json_stack(w, "holder", &at, end);
+        dp_query_print_json_text(",", "lock_at", sum->lock_at ? sum->lock_at : "");
         putchar('}');
     }
     puts("]}");

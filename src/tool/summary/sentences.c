@@ -156,8 +156,15 @@ static int find_leaks(struct dp_summary_sentences *s)
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
+/* is_gil: the lock is an interpreter's. at: where it is, or NULL. */
+struct its_lock {
+    bool is_gil;
+    const char *at;
+};
+
 static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_function *worst, double share,
-                     int64_t hand_overs, const struct dp_summary_place *place, bool is_gil, const char *duration)
+                     int64_t hand_overs, const struct dp_summary_place *place, struct its_lock lock,
+                     const char *duration)
 {
     struct dp_summary_sentence *to = dp_summary_sentences_add(s, "lock", 1 + (share < 1 ? share : 1));
     char delay[32], more[48] = "";
@@ -176,8 +183,9 @@ static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_fun
         snprintf(to->text, sizeof to->text,
                  "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
     else
-        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s, in %s of profiles%s%s.", place->name,
-                 delay, is_gil ? "the GIL of Python" : "its lock", duration, *more ? "; hand-overs of locks took " : "",
+        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s%s%.200s%s, in %s of profiles%s%s.",
+                 place->name, delay, lock.is_gil ? "the GIL of Python" : "its lock", lock.at ? " (" : "",
+                 lock.at ? lock.at : "", lock.at ? ")" : "", duration, *more ? "; hand-overs of locks took " : "",
                  more);
     to->amount = worst->value;
     to->is_time = true;
@@ -239,9 +247,11 @@ static int find_locks(struct dp_summary_sentences *s, const struct dp_query_path
     if (worst && dp_summary_place_of_row(&place, &s->stacks, &v, worst->row)) {
         dp_summary_sentences_time(text, sizeof text, lasted_ns);
         char number[32];
-        const char *lock = dp_query_label_value(&v.merge.model, worst->row, "lock", number);
+        const char *kind = dp_query_label_value(&v.merge.model, worst->row, "lock", number);
+        const char *at = dp_query_label_value(&v.merge.model, worst->row, "lock_at", number);
+        struct its_lock lock = {kind && !strcmp(kind, "gil"), at == number ? NULL : at};
         say_lock(s, worst, lasted_ns > 0 ? (double)worst->value / (double)lasted_ns : 0, hand_overs_ns(&f), &place,
-                 lock && !strcmp(lock, "gil"), text);
+                 lock, text);
     } else if (!status) {
         dp_summary_sentences_time(text, sizeof text, most ? most->value : 0);
         dp_summary_sentences_looked(s, "no %slock that made others wait%s%s", other, most ? " more than " : "",
