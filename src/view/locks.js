@@ -23,7 +23,7 @@ function waitEdges() {
         [waitEdges.n, waitEdges.ends] = [model.nNodes, new Map()];
     const [count, delay] = ['contentions', 'delay'].map(name => kind.types.findIndex(t => t.type === name)), [begin, end] = kind.rowsOfTicks(...kind.ticksWithin(state.from, state.to));
     const members = model.groups.members(state.process), passes = passesNow('chain'), edges = new Map();
-    const about = model.labelSets.items.map(set => set.filter(([key]) => key.startsWith('lock')).map(([, value]) => value).join(' '));
+    const about = model.labelSets.items.map(set => set.filter(([key]) => key.startsWith('lock')).map(([, value]) => value).join(': '));
     for (let i = begin; i < end; i++) {
         const node = kind.node.data[i], labels = kind.labels.data[i];
         if ((members && !members[kind.ticks[kind.tick.data[i]].process]) || (passes && !passes[labels]))

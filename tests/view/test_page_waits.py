@@ -48,6 +48,15 @@ class Waits(PageCase):
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual(self.column('middle'), ['flush'])
 
+    def test_the_words_say_which_lock(self):
+        at = {'lock': 'mutex', 'lock_at': 'Cache::instance+0x28'}
+        self.file('p/server.7.0001.chain.pb.gz', [chain(1, 50 * 10**6, LONG['reply'], HELD['fetch'], **at)], MUTEX, START * SECOND, 10 * SECOND)
+        self.file('p/server.7.0001.mutex.pb.gz', [(HELD['fetch'], [1, 50 * 10**6], at)], MUTEX, START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'p'), fragment='#v=locks')
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#waitList li")].map(l => l.textContent)'),
+                         ['reply waited 50 ms for fetch (1 unlock, mutex: Cache::instance+0x28)'])
+        self.assertIn('for its lock (Cache::instance+0x28), in', self.browser.text('#opening'))
+
     def test_a_holder_is_the_inlined_function_that_unlocked(self):
         self.file('p/server.7.0001.chain.pb.gz', [chain(1, 5 * 10**6, LONG['reply'], [('store', 'slow', 'work'), 'main'], lock='mutex')], MUTEX, START * SECOND, 10 * SECOND)
         self.file('p/server.7.0001.block.pb.gz', [(LONG['reply'], [1, 5 * 10**6], {'lock': 'mutex'})], MUTEX, START * SECOND, 10 * SECOND)
