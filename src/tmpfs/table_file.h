@@ -10,6 +10,9 @@
  * be had says that the process has ended. The name is PID.START.RANDOM: process id, time of creation, random digits. A
  * name that ends in .new belongs to a file that is being made.
  *
+ * A process whose tables cannot be in a file, as the tmpfs is full for example, keeps them in private memory, and
+ * leaves an empty file NAME.ERRNO.none, which says so as long as the process lives.
+ *
  * Only a library of the same build reads the arrays. Nothing in the file is trusted.
  */
 #pragma once
@@ -21,6 +24,7 @@
 #define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 3" /* changes with struct dp_tables_file */
 #define DP_TABLE_FILE_HEADER 8192u
 #define DP_TABLE_FILE_NEW    ".new"
+#define DP_TABLE_FILE_NONE   ".none"
 
 /* In the order in which a reader of a living process must copy them: an entry refers only to entries of later arrays.
  */

@@ -41,7 +41,8 @@ static struct {
     struct dp_tables_file *header; /* at the beginning of the range */
     char *end;                     /* of the range */
     bool wanted, mapped;
-    bool own; /* this process made the file that is mapped */
+    bool own;       /* this process made the file that is mapped */
+    bool is_marked; /* this process made the file that says that its tables are in none */
     char directory[DP_CONFIG_TEXT];
     uid_t user; /* whose directory it is; OF_NOBODY: the configuration names it */
     char name[DP_TABLE_NAME_MAX];
@@ -354,6 +355,18 @@ static int make_file(int dir, uint32_t epoch, const struct dp_shared_content *co
     return err;
 }
 
+/* An empty file needs no page, so there is room for one where the tmpfs is full. */
+static void mark(int dir, int err)
+{
+    char *end = file.name + strlen(file.name);
+    *end++ = '.';
+    end = append_number(end, (uint64_t)-err, 10);
+    memcpy(end, DP_TABLE_FILE_NONE, sizeof DP_TABLE_FILE_NONE);
+    int fd = result_of(syscall(SYS_openat, dir, file.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    file.is_marked = fd >= 0;
+    close_fd(fd);
+}
+
 /* After setuid: the first user's directory, which may be missing, must not be made for the second user. */
 static void follow_user(void)
 {
@@ -374,6 +387,8 @@ bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *content
         err = dir = dp_tables_place_open(file.directory, true, &what);
     if (dir >= 0)
         err = make_file(dir, epoch, contents, n_contents, &what);
+    if (err && dir >= 0)
+        mark(dir, err);
     close_fd(dir);
     bool is_usable = true;
     if (!err) {
@@ -396,21 +411,29 @@ int dp_shared_file_failure(const char **directory, const char **what)
     return dp_load_relaxed(&file.err);
 }
 
+static void unlink_file(void)
+{
+    char path[sizeof file.directory + sizeof file.name + 1];
+    size_t n = strlen(file.directory);
+    memcpy(path, file.directory, n);
+    path[n] = '/';
+    memcpy(path + n + 1, file.name, strlen(file.name) + 1);
+    syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
 void dp_shared_file_set_end(bool has_rest)
 {
+    int saved = errno;
+    if (file.is_marked && !dp_process_has_seccomp() && !dp_process_is_filtered())
+        unlink_file();
+    errno = saved;
     if (!file.own)
         return;
     dp_store_relaxed(&file.header->state, has_rest ? DP_TABLE_HAS_REST : DP_TABLE_IS_DONE);
     if (has_rest || dp_process_has_seccomp() || dp_process_is_filtered())
         return;
-    char path[sizeof file.directory + sizeof file.name + 1];
-    int saved = errno;
-    size_t n = strlen(file.directory);
-    memcpy(path, file.directory, n);
-    path[n] = '/';
-    memcpy(path + n + 1, file.name, strlen(file.name) + 1);
     if (!dp_tables_place_wants_table(file.directory)) /* else the program that serves it deletes it */
-        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+        unlink_file();
     errno = saved;
 }
 
@@ -444,5 +467,5 @@ void dp_shared_file_set_kinds(uint32_t kinds, bool is_on)
 
 DP_IN_CHILD void dp_shared_file_fork_child(void)
 {
-    file.own = false;
+    file.own = file.is_marked = false;
 }

@@ -16,7 +16,8 @@ static const char about[] =
     "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age, "
     "sampled memory in use, the "
     "kinds\n"
-    "of profile that are on (`off`: by deltaprof off), the longest time that one stack has waited for locks in all, "
+    "of profile that are on (`off`: by deltaprof off; `tables are private`: they could not be in the tmpfs), the "
+    "longest time that one stack has waited for locks in all, "
     "and the program. Their PIDs\n"
     "can be given to top, tree, leaks, growth, waits, view and summary. DIR: the directory of the tables.\n";
 
@@ -59,6 +60,15 @@ static void print_process(const struct dp_recover_list *list, const struct dp_re
     printf("%8d %10s %10s %12s  %-26s %s\n", (int)t->pid, age, in_use, wait, kinds, t->program);
 }
 
+static void print_private(const struct dp_recover_private *p, int64_t now_ns)
+{
+    char age[32] = "-";
+    if (p->begin_wall_ns > 0)
+        dp_summary_sentences_time(age, sizeof age, now_ns - p->begin_wall_ns);
+    printf("%8d %10s %10s %12s  %-26s %s (%s)\n", (int)p->pid, age, "-", "-", "tables are private", p->program,
+           strerror(p->err));
+}
+
 /* The processes of a directory. An exit status; errors were printed. */
 static int print_directory(const char *directory)
 {
@@ -73,6 +83,9 @@ static int print_directory(const char *directory)
     for (size_t i = 0; i < list.n; i++)
         if (list.at[i].state == DP_RECOVER_LIVES)
             print_process(&list, &list.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    for (size_t i = 0; i < list.private.n; i++)
+        if (!dp_recover_find(&list, list.private.at[i].pid))
+            print_private(&list.private.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     dp_recover_list_fini(&list);
     return 0;
 }

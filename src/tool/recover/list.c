@@ -7,6 +7,7 @@
 #include "tool/recover/recover.h"
 #include "tool/recover/living.h"
 
+#include "base/io.h"
 #include "base/text.h"
 #include "base/process.h"
 #include "profile/directory.h"
@@ -111,6 +112,35 @@ static bool is_unfinished(const char *name)
     return n > n_suffix && !strcmp(name + n - n_suffix, DP_TABLE_FILE_NEW);
 }
 
+/* PID.START.RANDOM.ERRNO.none */
+static bool is_private(const char *name, struct dp_recover_private *p)
+{
+    int n = 0;
+    if (sscanf(name, "%d.%*[0-9].%*[0-9a-f].%d%n", &p->pid, &p->err, &n) != 2 || strcmp(name + n, DP_TABLE_FILE_NONE) ||
+        strlen(name) >= sizeof p->name)
+        return false;
+    strcpy(p->name, name);
+    return p->pid > 0 && p->err > 0;
+}
+
+/* One that has ended, or whose number another process has now, has left its file. */
+static void add_private(struct dp_recover_list *list, int dir, const struct dp_recover_private *p)
+{
+    struct stat st;
+    char path[32];
+    struct dp_recover_private *to;
+    int64_t started = fstatat(dir, p->name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : started_ns(p->pid);
+    if (started == 0 || started > NS_OF(st.st_mtim) + 1000000000) {
+        unlinkat(dir, p->name, 0);
+    } else if ((to = dp_vec_push(&list->private))) {
+        *to = *p;
+        to->begin_wall_ns = started;
+        dp_text_format(path, sizeof path, "/proc/%d/comm", (int)p->pid);
+        dp_io_read_text(path, to->program, sizeof to->program);
+        to->program[strcspn(to->program, "\n")] = '\0';
+    }
+}
+
 /* PID.START.RANDOM */
 static bool is_name(const char *name)
 {
@@ -152,11 +182,14 @@ static int add_family(struct dp_recover_list *list, int dir, const char *family)
     int fd = openat(dir, family, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err = 0;
     DIR *tables = fd < 0 ? NULL : fdopendir(fd);
     char served[PATH_MAX];
+    struct dp_recover_private private = {.pid = 0};
     if (!tables)
         return 0;
     dp_tables_place_files(fd, served);
     for (struct dirent *entry; !err && (entry = readdir(tables));) {
         char name[DP_TABLE_NAME_MAX];
+        if (is_private(entry->d_name, &private))
+            add_private(list, fd, &private);
         if (is_name(entry->d_name) && strlen(family) + strlen(entry->d_name) + 1 < sizeof name) {
             dp_text_format(name, sizeof name, "%s/%s", family, entry->d_name);
             err = add(list, dir, name, served);
@@ -185,8 +218,11 @@ int dp_recover_list(const char *directory, struct dp_recover_list *list, char *w
     dp_tables_place_files(fd, served);
     DIR *dir = fdopendir(fd);
     int err = dir ? 0 : -errno;
+    struct dp_recover_private private = {.pid = 0};
     for (struct dirent *entry; !err && (entry = readdir(dir));)
-        if (is_unfinished(entry->d_name))
+        if (is_private(entry->d_name, &private))
+            add_private(list, fd, &private);
+        else if (is_unfinished(entry->d_name))
             delete_unfinished(fd, entry->d_name);
         else if (is_name(entry->d_name))
             err = add(list, fd, entry->d_name, served);
@@ -206,6 +242,7 @@ int dp_recover_list(const char *directory, struct dp_recover_list *list, char *w
 void dp_recover_list_fini(struct dp_recover_list *list)
 {
     free(list->at);
+    dp_vec_fini(&list->private);
     memset(list, 0, sizeof *list);
 }
 

@@ -50,10 +50,20 @@ struct dp_recover_table {
     char out[PATH_MAX];      /* where its files are written; "": nowhere */
 };
 
+/* A living process whose tables could not be in a file, and are private memory. */
+struct dp_recover_private {
+    char name[DP_TABLE_NAME_MAX]; /* of the file that says so */
+    pid_t pid;
+    int err; /* why: an errno */
+    int64_t begin_wall_ns;
+    char program[64];
+};
+
 struct dp_recover_list {
     char directory[PATH_MAX];
     struct dp_recover_table *at;
     size_t n;
+    DP_VEC(struct dp_recover_private) private;
 };
 
 /* Reads a directory; NULL: the user's own one, with those of `run --serve` in it. 0 and an empty list if it does not
