@@ -70,7 +70,7 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
 /* Processes that have ended are read by another thread (serve.c). */
 static int read_directory(struct dp_serve_family *f)
 {
-    int n = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
+    int n = dp_serve_workers_look(&f->workers, 0, dp_serve_saved_add, f);
     return n < 0 ? n : 0;
 }
 
@@ -79,7 +79,9 @@ static void check(struct deltaprof_http_reply *r)
 {
     const struct dp_http_request *q = &r->request;
     if (!dp_serve_workers_tell(q->kind))
-        refuse(r, 404, "this profile is not whole in the tables of processes: ask one with `listen`");
+        refuse(r, 404,
+               "a process counts this at its own reports, so its tables do not have all of it: ask one with `listen`, "
+               "or see the files of -o after its end");
     else if (q->has_types || q->has_symbolize || q->has_max_samples || q->has_age || q->text || q->locks)
         refuse(r, 400,
                "types, symbolize, max_samples, age, lock and debug are settings of a process: ask one with `listen`");
@@ -120,7 +122,7 @@ static int collect(unsigned kind, pid_t pid)
 {
     struct dp_serve_family *f = &dp_serve_family;
     dp_serve_workers_refresh(&f->workers);
-    return dp_serve_workers_collect(&f->workers, kind, pid, dp_serve_cursors_add, &f->cursors);
+    return dp_serve_workers_collect(&f->workers, kind, pid, dp_serve_saved_add, f);
 }
 
 /* Where the profiles of a process begin, or of all. */
@@ -134,7 +136,8 @@ static void begin_delta(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
     const struct dp_http_request *q = &r->request;
-    bool is_new;
+    bool is_new, went_back = false;
+    dp_serve_saved_begin(f);
     int err = collect(q->kind, q->pid);
     struct dp_serve_cursor *c = dp_serve_cursors_get(&f->cursors, q->cursor, q->kind, q->pid, false, &is_new);
     if (!c) {
@@ -153,14 +156,18 @@ static void begin_delta(struct deltaprof_http_reply *r)
         c->pending.from_ns = begin_ns(q->pid);
     if (is_new && !q->from_now)
         err = dp_serve_workers_since_start(&f->workers, q->kind, q->pid, dp_serve_cursor_add, c);
+    if (is_new)
+        dp_serve_saved_cursor(f, c);
     if (err) {
         refuse(r, 503, "no memory for the profiles");
         return;
     }
+    uint64_t seq = c->seq;
     if (q->from_now) {
         dp_serve_deltas_clear(&c->pending);
         dp_serve_cursor_clear_sent(c);
         c->pending.from_ns = wall_ns();
+        dp_serve_saved_cursor(f, c);
         err = collect(q->kind, q->pid); /* a profile of nothing still has its types, and what is in use */
     } else if (q->acknowledges && !dp_serve_cursor_acknowledge(c, q->after)) {
         refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
@@ -168,6 +175,7 @@ static void begin_delta(struct deltaprof_http_reply *r)
     } else if (!q->acknowledges) {
         dp_serve_cursor_clear_sent(c);
     }
+    went_back = c->seq < seq;
     if (err) {
         refuse(r, 503, "no memory for the profiles");
         return;
@@ -176,6 +184,7 @@ static void begin_delta(struct deltaprof_http_reply *r)
     dp_serve_cursor_detach(c, &r->taken, wall_ns());
     r->seq = ++c->seq;
     r->is_taken = true;
+    dp_serve_saved_detach(f, c, q->acknowledges, went_back);
     write_joined(r, &r->taken, r->taken.from_ns);
 }
 
@@ -204,7 +213,7 @@ static void begin_window(struct deltaprof_http_reply *r)
         return;
     }
     r->window->pending.from_ns = wall_ns();
-    r->window_ns = dp_clock_coarse_ns() + q->seconds * 1000000000;
+    r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
 static void end_window(struct deltaprof_http_reply *r)
@@ -339,7 +348,7 @@ static int64_t wait_ns(struct deltaprof_http_reply *r)
         return dp_serve_history_wait_ns(&r->history);
     if (!r->window_ns)
         return 0;
-    int64_t left_ns = r->window_ns - dp_clock_coarse_ns();
+    int64_t left_ns = r->window_ns - dp_clock_ns();
     if (left_ns > 0)
         return left_ns;
     lock_family();
@@ -383,21 +392,24 @@ static ssize_t read_text(struct deltaprof_http_reply *r, void *buf, size_t n_byt
 /* What was taken from a cursor is gone, kept until the client has it, or comes back. */
 static void settle(struct deltaprof_http_reply *r, bool delivered)
 {
-    bool is_new;
     const struct dp_http_request *q = &r->request;
-    struct dp_serve_cursor *c =
-        r->is_taken ? dp_serve_cursors_get(&dp_serve_family.cursors, r->cursor, q->kind, q->pid, false, &is_new) : NULL;
-    bool is_made = q->page == DP_HTTP_PAGE_PROFILE;
-    if (!c)
+    struct dp_serve_family *f = &dp_serve_family;
+    if (!r->is_taken)
         return;
-    if (is_made && q->acknowledges && c->seq == r->seq) {
+    struct dp_serve_cursor *c = dp_serve_cursors_find(&f->cursors, r->cursor, q->kind, q->pid);
+    bool is_made = q->page == DP_HTTP_PAGE_PROFILE;
+    enum dp_serve_saved_end how = DP_SERVE_SAVED_RECEIVED;
+    if (c && is_made && q->acknowledges && c->seq == r->seq) {
         dp_serve_deltas_clear(&c->sent);
         c->sent = r->taken;
         c->is_sent = true;
         memset(&r->taken, 0, sizeof r->taken);
-    } else if (!is_made || !delivered) {
+        how = DP_SERVE_SAVED_SENT;
+    } else if (c && (!is_made || !delivered)) {
         dp_serve_cursor_put_back(c, &r->taken);
+        how = DP_SERVE_SAVED_BACK;
     }
+    dp_serve_saved_settle(f, c, r->seq, how);
 }
 
 static void end(struct deltaprof_http_reply *r, int delivered)

@@ -33,7 +33,8 @@ void dp_serve_cursors_remove(struct dp_serve_cursors *all, struct dp_serve_curso
     free(c);
 }
 
-static struct dp_serve_cursor *find(const struct dp_serve_cursors *all, const char *name, unsigned kind, pid_t pid)
+struct dp_serve_cursor *dp_serve_cursors_find(const struct dp_serve_cursors *all, const char *name, unsigned kind,
+                                              pid_t pid)
 {
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_cursor *c = all->at.at[i];
@@ -68,7 +69,7 @@ struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const
                                              bool is_window, bool *is_new)
 {
     int64_t now_ns = dp_clock_coarse_ns();
-    struct dp_serve_cursor *c = is_window ? NULL : find(all, name, kind, pid);
+    struct dp_serve_cursor *c = is_window ? NULL : dp_serve_cursors_find(all, name, kind, pid);
     *is_new = !c;
     if (!c) {
         remove_unused(all, now_ns);
@@ -160,7 +161,7 @@ void dp_serve_cursor_detach(struct dp_serve_cursor *c, struct dp_serve_deltas *t
 int dp_serve_cursor_put_back(struct dp_serve_cursor *c, struct dp_serve_deltas *taken)
 {
     size_t n = taken->at.n, n_after = c->pending.at.n;
-    if (!dp_vec_room(&c->pending.at, n))
+    if (n && !dp_vec_room(&c->pending.at, n))
         return -ENOMEM;
     if (n_after)
         memmove(c->pending.at.at + n, c->pending.at.at, n_after * sizeof *c->pending.at.at);

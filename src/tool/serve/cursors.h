@@ -41,6 +41,8 @@ struct dp_serve_cursors {
  */
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *, const char *name, unsigned kind, pid_t pid,
                                              bool is_window, bool *is_new);
+struct dp_serve_cursor *dp_serve_cursors_find(const struct dp_serve_cursors *, const char *name, unsigned kind,
+                                              pid_t pid); /* NULL: there is none */
 /* Adds a delta to all cursors of its kind and process. A dp_serve_delta_fn, with struct dp_serve_cursors as ctx. */
 int dp_serve_cursors_add(void *cursors, struct dp_serve_delta *);
 /* Adds a delta to one cursor. The same, with struct dp_serve_cursor as ctx. */

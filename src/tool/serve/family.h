@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include "tool/serve/cursors.h"
+#include "tool/serve/saved.h"
 
 #include <pthread.h>
 
@@ -12,7 +13,8 @@ struct dp_serve_family {
     _Atomic uint32_t n_asking; /* requests that wait for the lock; relaxed: the other thread lets them go first */
     struct dp_serve_workers workers;
     struct dp_serve_cursors cursors;
-    const char *out; /* where this program writes files; "": nowhere */
+    struct dp_serve_saved saved; /* the file of cursors */
+    const char *out;             /* where this program writes files; "": nowhere */
 };
 
 extern struct dp_serve_family dp_serve_family;

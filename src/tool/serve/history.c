@@ -40,17 +40,20 @@ static int begin_cursor(struct dp_serve_family *f, const char *name, unsigned ki
                         int64_t now_ns)
 {
     bool is_new;
-    int err = dp_serve_workers_collect(&f->workers, kind, 0, dp_serve_cursors_add, &f->cursors);
+    int err = dp_serve_workers_collect(&f->workers, kind, 0, dp_serve_saved_add, f);
     struct dp_serve_cursor *c = err ? NULL : dp_serve_cursors_get(&f->cursors, name, kind, 0, false, &is_new);
     if (!c)
         return err; /* without a cursor the page begins with one of its own, from now on */
     c->pending.from_ns = now_ns;
-    return dp_serve_workers_since_files(&f->workers, kind, directory, dp_serve_cursor_add, c);
+    err = dp_serve_workers_since_files(&f->workers, kind, directory, dp_serve_cursor_add, c);
+    dp_serve_saved_cursor(f, c);
+    return err;
 }
 
 static int begin_cursors(struct dp_serve_family *f, const char *name, const char *directory, int64_t now_ns)
 {
     int err = 0;
+    dp_serve_saved_begin(f);
     dp_serve_workers_refresh(&f->workers);
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
         if (dp_serve_workers_tell(kind) && f->workers.was_on[kind])

@@ -15,7 +15,7 @@
 #include "tool/query/print.h"
 #include "tool/serve/answer.h"
 #include "tool/serve/family.h"
-#include "tool/serve/saved.h"
+#include "tool/serve/saved_part.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -119,7 +119,7 @@ static int end_left(int n_left)
          n_left > 0 && dp_clock_coarse_ns() < until_ns;) {
         let_requests_go_first();
         pthread_mutex_lock(&f->lock);
-        n_left = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+        n_left = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_saved_add, f);
         pthread_mutex_unlock(&f->lock);
     }
     return n_left;
@@ -136,8 +136,8 @@ static void *look_for_changes(void *looker)
         if (fds[1].revents)
             (void)!read(l->changes, events, sizeof events);
         pthread_mutex_lock(&dp_serve_family.lock);
-        n_left = dp_serve_workers_look(&dp_serve_family.workers, ENDED_AT_ONCE, dp_serve_cursors_add,
-                                       &dp_serve_family.cursors);
+        n_left = dp_serve_workers_look(&dp_serve_family.workers, ENDED_AT_ONCE, dp_serve_saved_add, &dp_serve_family);
+        dp_serve_saved_limit(&dp_serve_family);
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
         n_left = stops ? n_left : end_left(n_left);
@@ -269,9 +269,9 @@ static bool prepare_files(const struct dp_serve_options *options, char out[PATH_
 static void end_all(int64_t until_ns)
 {
     struct dp_serve_family *f = &dp_serve_family;
-    int n = dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+    int n = dp_serve_workers_look(&f->workers, ENDED_AT_ONCE, dp_serve_saved_add, f);
     while (n > 0 && dp_clock_coarse_ns() < until_ns)
-        n = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_cursors_add, &f->cursors);
+        n = dp_serve_workers_end_left(&f->workers, ENDED_AT_ONCE, dp_serve_saved_add, f);
 }
 
 /*
@@ -300,26 +300,33 @@ static void finish_files(bool is_family)
         dp_recover_files_limit(limit.out, limit.keep);
 }
 
-static void continue_cursors(const struct dp_serve_options *options)
+/* From now on they are kept, unless the server is a family's, which has no next one. */
+static void continue_cursors(const struct dp_serve_options *options, int lock)
 {
+    struct dp_serve_family *f = &dp_serve_family;
     char path[PATH_MAX];
     if (options->tables)
         snprintf(path, sizeof path, "%s", options->tables);
     else
         dp_tables_place_default(path, sizeof path);
-    int err = dp_serve_saved_read(&dp_serve_family, path);
-    if (err)
-        dp_query_print_error("serve", "%s/cursors: %s; cursors begin anew", path,
-                             err == -EBADMSG ? "damaged, or of another version" : strerror(-err));
+    f->saved.is_wanted = !options->program;
+    f->saved.lock = lock;
+    int got = dp_serve_saved_read(f, path);
+    memcpy(f->workers.path, path, sizeof path);
+    if (got < 0)
+        dp_query_print_error("serve", "%s/" DP_SERVE_SAVED_NAME ": %s; cursors begin anew", path,
+                             got == -EBADMSG ? "damaged, or of another version" : strerror(-got));
+    if (got > 0)
+        dp_serve_saved_write(f, false);
 }
 
 /* Whether there is a file of them. */
 static bool save_cursors(void)
 {
-    const char *directory = dp_serve_family.workers.path;
-    int saved = dp_serve_saved_write(&dp_serve_family, directory);
+    int saved = dp_serve_saved_write(&dp_serve_family, true);
     if (saved < 0)
-        dp_query_print_error("serve", "%s/cursors: %s; cursors end now", directory, strerror(-saved));
+        dp_query_print_error("serve", "%s/" DP_SERVE_SAVED_NAME ": %s; cursors end now", dp_serve_family.workers.path,
+                             strerror(-saved));
     return saved > 0;
 }
 
@@ -386,10 +393,11 @@ int dp_serve_run(const struct dp_serve_options *options)
     if (lock < 0)
         return DP_EXIT_FAILED;
     bool is_saved = false;
-    continue_cursors(options);
+    continue_cursors(options, lock);
     if (ends_files)
         end_earlier_files(options, lock);
-    int err = dp_serve_workers_look(&f->workers, 0, dp_serve_cursors_add, &f->cursors);
+    dp_serve_saved_keep_tables(&f->saved, !*out);
+    int err = dp_serve_workers_look(&f->workers, 0, dp_serve_saved_add, f);
     err = err < 0 ? err : 0;
     bool began = !err;
     if (began) {
@@ -405,12 +413,13 @@ int dp_serve_run(const struct dp_serve_options *options)
     }
     if (is_saved && !*out)
         dp_recover_keep_tables(lock);
-    else if (options->program)
+    else if (options->program || !*out)
         dp_recover_end_files(lock);
     else
         dp_recover_touch_files(lock);
     if (options->program)
         dp_recover_end_serving(f->workers.path);
+    dp_serve_saved_fini(&f->saved);
     dp_serve_cursors_fini(&f->cursors);
     dp_serve_workers_fini(&f->workers);
     close(lock);

@@ -3,6 +3,7 @@
  * tool/serve/serve.h - one endpoint for all profiled processes of a directory of tables.
  *
  *     workers    the readers of the processes: they return deltas, profiles of what happened since the last one
+ *     unwritten  the last files of ended processes, where they could not be written
  *     join       joins deltas into one profile
  *     cursors    the deltas that each client has not received yet
  *     saved      the file by which cursors go on in a later server

@@ -10,74 +10,16 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "tool/query/print.h"
 #include "tool/serve/join.h"
+#include "tool/serve/unwritten.h"
+#include "tool/serve/worker_delta.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Asks for a profile since the last one (SINCE_LAST), or another one. */
-static void begin_delta(struct dp_serve_worker *w, unsigned kind, unsigned flags)
-{
-    dp_recover_write_begin(w->reader, kind, flags | DELTAPROF_OUTSIDE_RAW);
-}
-
-/* Receives it. 0 with *delta, which is NULL if the kind is off; or a negative errno. */
-static int end_delta(struct dp_serve_worker *w, unsigned kind, unsigned turn, struct dp_serve_delta **delta)
-{
-    struct dp_recover_bytes bytes = {.at = {0}};
-    struct deltaprof_outside_profile profile;
-    *delta = NULL;
-    int err = dp_recover_write_end(w->reader, dp_recover_append, &bytes, &profile);
-    if (dp_kind_has_levels(kind) && err >= 0)
-        w->inuse_bytes = err ? 0 : profile.inuse_bytes;
-    if (!err && !(*delta = malloc(sizeof **delta + bytes.at.n)))
-        err = -ENOMEM;
-    if (!err) {
-        **delta = (struct dp_serve_delta){
-            .n_users = 1, .kind = kind, .turn = turn, .pid = w->table.pid, .n_bytes = bytes.at.n};
-        memcpy((*delta)->bytes, bytes.at.at, bytes.at.n);
-    }
-    dp_vec_fini(&bytes.at);
-    return err < 0 ? err : 0;
-}
-
-/* The first delta since the start becomes one since an earlier server. */
-static int subtract_before(struct dp_serve_worker *w, struct dp_serve_delta **delta)
-{
-    struct dp_serve_delta *parts[] = {*delta};
-    const struct dp_serve_join join = {
-        .deltas = parts, .n = 1, .less = w->before[(*delta)->kind], .turn = (*delta)->turn, .without_pids = true};
-    struct dp_serve_delta *rest = dp_serve_join_make(&join, (*delta)->kind);
-    if (!rest)
-        return -ENOMEM;
-    rest->turn = (*delta)->turn;
-    rest->pid = (*delta)->pid;
-    dp_serve_delta_drop(w->before[rest->kind]);
-    w->before[rest->kind] = NULL;
-    dp_serve_delta_drop(*delta);
-    *delta = rest;
-    return 0;
-}
-
-/* Receives it and passes it on. An unreadable one is no error: its process is counted. */
-static int pass(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned kind, unsigned flags, unsigned turn,
-                dp_serve_delta_fn fn, void *ctx)
-{
-    struct dp_serve_delta *delta;
-    int err = end_delta(w, kind, turn, &delta);
-    if (!err && delta && flags & DELTAPROF_OUTSIDE_SINCE_LAST && w->before[kind])
-        err = subtract_before(w, &delta);
-    all->n_failed += err < 0 && err != -ENOMEM;
-    if (!err && delta)
-        err = fn(ctx, delta);
-    else
-        err = err == -ENOMEM ? err : 0;
-    dp_serve_delta_drop(delta);
-    return err;
-}
 
 static bool is_broken(const struct dp_serve_workers *all, const char *name)
 {
@@ -125,7 +67,10 @@ static void take_before(struct dp_serve_workers *all, struct dp_serve_worker *w)
 {
     for (size_t i = 0; i < all->before.n; i++) {
         struct dp_serve_before *b = &all->before.at[i];
-        if (b->delta && !strcmp(b->name, w->table.name)) {
+        if (strcmp(b->name, w->table.name))
+            continue;
+        b->is_used = true;
+        if (b->delta) {
             dp_serve_delta_drop(w->before[b->delta->kind]);
             w->before[b->delta->kind] = b->delta;
             b->delta = NULL;
@@ -181,45 +126,61 @@ int dp_serve_workers_add_ended(struct dp_serve_workers *all, struct dp_serve_del
     return 0;
 }
 
-static int add_ended(void *ctx, struct dp_serve_delta *delta)
+/* The profile since the start of a process that has ended. */
+static int keep_total(void *ctx, struct dp_serve_delta *delta)
 {
-    return dp_serve_workers_add_ended(ctx, delta);
+    struct dp_serve_unwritten *u = ctx;
+    delta->pid = 0;
+    u->totals[delta->kind] = dp_serve_delta_keep(delta);
+    return 0;
 }
 
-/* The table's rest: files, where the process writes any; then it is deleted. */
-static void finish(struct dp_serve_workers *all, struct dp_serve_worker *w)
+/* Passes its last deltas to fn, and keeps its totals in u. */
+static int pass_last(struct dp_serve_workers *all, struct dp_serve_worker *w, struct dp_serve_unwritten *u,
+                     dp_serve_delta_fn fn, void *ctx)
 {
     char why[DP_RECOVER_WHY];
-    int err = *w->table.out && w->table.state == DP_RECOVER_ENDED
-                  ? dp_recover_deliver(all->path, &w->table, w->reader, why)
-                  : dp_recover_delete(all->path, &w->table);
-    if (err < 0 && *w->table.out)
-        say_broken(all, w->table.name, why);
+    int err = 0;
+    if (dp_recover_refresh(w->reader, why))
+        return 0;
+    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
+        if (!dp_serve_workers_tell(kind))
+            continue;
+        dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
+        err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
+        if (err)
+            break;
+        dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
+        err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, keep_total, u);
+    }
+    return err;
+}
+
+/* The table's rest: files, where the process writes any; then it is deleted. 0, or a negative errno and why. */
+static int finish(struct dp_serve_workers *all, struct dp_serve_worker *w, char why[DP_RECOVER_WHY])
+{
+    bool has_files = *w->table.out && w->table.state == DP_RECOVER_ENDED;
+    dp_text_format(why, DP_RECOVER_WHY, "%s/%s: the tables cannot be deleted", all->path, w->table.name);
+    int err =
+        has_files ? dp_recover_deliver(all->path, &w->table, w->reader, why) : dp_recover_delete(all->path, &w->table);
+    return err < 0 ? err : 0;
 }
 
 static int end_worker(struct dp_serve_workers *all, size_t i, dp_serve_delta_fn fn, void *ctx)
 {
     struct dp_serve_worker *w = all->at.at[i];
+    struct dp_serve_unwritten ended = {.table = w->table};
     char why[DP_RECOVER_WHY];
-    int err = 0;
-    if (!dp_recover_refresh(w->reader, why)) {
-        for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
-            if (!dp_serve_workers_tell(kind))
-                continue;
-            begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
-            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
-            if (err)
-                break;
-            begin_delta(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
-            err = pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, add_ended, all);
-        }
-    }
+    int err = pass_last(all, w, &ended, fn, ctx);
     if (!w->opened_ended) { /* it has locked what the last files change */
         dp_recover_close(w->reader);
         w->reader = NULL;
     }
-    if (w->is_listed)
-        finish(all, w);
+    int its = w->is_listed ? finish(all, w, why) : 0;
+    if (its)
+        dp_serve_unwritten_add(all, &ended, its, why);
+    else
+        dp_serve_unwritten_settle(all, &ended);
     dp_recover_close(w->reader);
     all->n_ended++;
     all->at.at[i] = all->at.at[--all->at.n];
@@ -232,7 +193,8 @@ static bool see_table(struct dp_serve_workers *all, const struct dp_recover_tabl
 {
     struct dp_serve_worker *w = find_named(all, table->name);
     bool is_others = strchr(table->name, '/'); /* of a family that another server has */
-    if (is_others || table->state == DP_RECOVER_UNKNOWN || (!w && is_broken(all, table->name)))
+    if (is_others || table->state == DP_RECOVER_UNKNOWN ||
+        (!w && (is_broken(all, table->name) || dp_serve_unwritten_has(all, table->name))))
         return false;
     if (!w && table->state != DP_RECOVER_LIVES && !opens_ended) {
         struct dp_recover_table *left = dp_vec_push(&all->left);
@@ -249,6 +211,18 @@ static bool see_table(struct dp_serve_workers *all, const struct dp_recover_tabl
         w->is_listed = true;
     }
     return false;
+}
+
+/* It cannot be read from here: said once. */
+static void see_private(struct dp_serve_workers *all, const struct dp_recover_list *list,
+                        const struct dp_recover_private *p)
+{
+    char why[DP_RECOVER_WHY];
+    if (dp_recover_find(list, p->pid)) /* it executed another program since */
+        return;
+    dp_text_format(why, sizeof why, "%s: the tables of %s %d are private memory (%s); it is not served", all->path,
+                   p->program, (int)p->pid, strerror(p->err));
+    say_broken(all, p->name, why);
 }
 
 int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_delta_fn fn, void *ctx)
@@ -270,6 +244,8 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
         n_left += see_table(all, &list.at[i], n_opened < most);
         n_opened += list.at[i].state != DP_RECOVER_LIVES && !strchr(list.at[i].name, '/');
     }
+    for (size_t i = 0; i < list.private.n; i++)
+        see_private(all, &list, &list.private.at[i]);
     dp_recover_list_fini(&list);
     for (size_t i = all->at.n; !err && i-- > 0;) {
         if (all->at.at[i]->lives)
@@ -279,6 +255,7 @@ int dp_serve_workers_look(struct dp_serve_workers *all, unsigned most, dp_serve_
         else
             n_left++;
     }
+    dp_serve_unwritten_retry(all, most);
     return err ? err : n_left;
 }
 
@@ -286,7 +263,7 @@ static int end_unopened(struct dp_serve_workers *all, const struct dp_recover_ta
                         void *ctx)
 {
     size_t n = all->at.n;
-    if (!find_named(all, table->name) && !is_broken(all, table->name))
+    if (!find_named(all, table->name) && !is_broken(all, table->name) && !dp_serve_unwritten_has(all, table->name))
         open_worker(all, table);
     return all->at.n > n ? end_worker(all, n, fn, ctx) : 0;
 }
@@ -380,13 +357,13 @@ static int pass_all(struct dp_serve_workers *all, unsigned kind, unsigned flags,
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_worker *w = all->at.at[i];
         if (!only || w->table.pid == only)
-            begin_delta(w, kind, flags | (wants_inherited(all, w, pid) ? 0 : DELTAPROF_OUTSIDE_OWN));
+            dp_serve_worker_ask(w, kind, flags | (wants_inherited(all, w, pid) ? 0 : DELTAPROF_OUTSIDE_OWN));
     }
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_worker *w = all->at.at[i];
         if (only && w->table.pid != only)
             continue;
-        int its = pass(all, w, kind, flags, turn_of(all, w), fn, ctx);
+        int its = dp_serve_worker_pass(all, w, kind, flags, turn_of(all, w), fn, ctx);
         err = err ? err : its;
     }
     return err;
@@ -405,6 +382,7 @@ int dp_serve_workers_since_start(struct dp_serve_workers *all, unsigned kind, pi
         struct dp_serve_delta *before = all->before.at[i].delta;
         err = before && before->kind == kind ? fn(ctx, before) : 0;
     }
+    err = err || pid ? err : dp_serve_unwritten_totals(all, kind, fn, ctx);
     if (!err && !pid && all->ended[kind])
         err = fn(ctx, all->ended[kind]);
     return err;
@@ -414,10 +392,10 @@ int dp_serve_workers_totals(struct dp_serve_workers *all, unsigned kind, dp_serv
 {
     int err = 0;
     for (size_t i = 0; i < all->at.n; i++)
-        begin_delta(all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START | DELTAPROF_OUTSIDE_OWN);
+        dp_serve_worker_ask(all->at.at[i], kind, DELTAPROF_OUTSIDE_SINCE_START | DELTAPROF_OUTSIDE_OWN);
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_delta *delta;
-        int its = end_delta(all->at.at[i], kind, 0, &delta);
+        int its = dp_serve_worker_receive(all->at.at[i], kind, 0, &delta);
         if (!its && delta)
             its = fn(ctx, all->at.at[i], delta);
         dp_serve_delta_drop(delta);
@@ -437,10 +415,10 @@ int dp_serve_workers_since_files(struct dp_serve_workers *all, unsigned kind, co
 {
     int err = 0;
     for (size_t i = 0; i < all->at.n; i++)
-        begin_delta(all->at.at[i], kind, flags_since_files(all, all->at.at[i], out));
+        dp_serve_worker_ask(all->at.at[i], kind, flags_since_files(all, all->at.at[i], out));
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_worker *w = all->at.at[i];
-        int its = pass(all, w, kind, flags_since_files(all, w, out), turn_of(all, w), fn, ctx);
+        int its = dp_serve_worker_pass(all, w, kind, flags_since_files(all, w, out), turn_of(all, w), fn, ctx);
         err = err ? err : its;
     }
     return err;
@@ -452,7 +430,7 @@ int dp_serve_workers_begin_at(struct dp_serve_workers *all, const char *table, s
     if (!b)
         return -ENOMEM;
     snprintf(b->name, sizeof b->name, "%s", table);
-    b->delta = dp_serve_delta_keep(delta);
+    b->delta = delta ? dp_serve_delta_keep(delta) : NULL;
     return 0;
 }
 
@@ -488,6 +466,7 @@ void dp_serve_workers_fini(struct dp_serve_workers *all)
         continue;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         dp_serve_delta_drop(all->ended[kind]);
+    dp_serve_unwritten_fini(all);
     dp_vec_fini(&all->at);
     dp_vec_fini(&all->before);
     dp_vec_fini(&all->left);

@@ -23,6 +23,7 @@ struct dp_serve_delta {
     unsigned kind, turn; /* turn: number of the refresh before it was read; 0: its in-use values do not count */
     bool has_pids;       /* its rows have the label pid */
     pid_t pid;           /* 0: of several processes */
+    char table[DP_TABLE_NAME_MAX]; /* of the process; "": of several, or not known */
     size_t n_bytes;
     uint8_t bytes[];
 };
@@ -43,7 +44,14 @@ typedef int (*dp_serve_delta_fn)(void *ctx, struct dp_serve_delta *);
 /* What an earlier server had of a process of which no reader is open yet. */
 struct dp_serve_before {
     char name[DP_TABLE_NAME_MAX]; /* of its table */
-    struct dp_serve_delta *delta; /* since its start; NULL: it was passed to the worker */
+    struct dp_serve_delta *delta; /* of one kind, since its start; NULL: none, or it was passed to the worker */
+    bool is_used;                 /* a worker was opened for the table */
+};
+
+/* An ended process whose last files could not be written (unwritten.h). */
+struct dp_serve_unwritten {
+    struct dp_recover_table table;
+    struct dp_serve_delta *totals[DP_KIND_TABLES]; /* since its start; NULL: nothing */
 };
 
 struct dp_serve_workers {
@@ -54,6 +62,10 @@ struct dp_serve_workers {
     DP_VEC(struct dp_recover_table) left; /* ended processes that the last look left, the oldest first */
     size_t n_left_done;                   /* of them */
     DP_VEC(uint64_t) broken;              /* hashes of the names of tables that cannot be read: each is logged once */
+    DP_VEC(struct dp_serve_unwritten) unwritten;
+    int64_t retry_ns, pause_ns; /* of those: when it is tried again, and after which pause */
+    int last_files_error;       /* of those: it was said */
+    uint64_t n_unwritten_lost;
     unsigned turn;
     int64_t first_ns;    /* the begin of the first process, ns of Unix time; 0: there was none */
     int64_t interval_ns; /* between files; 0: only the last ones are written */

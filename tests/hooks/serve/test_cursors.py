@@ -2,6 +2,7 @@
 """Clients of `deltaprof serve` that ask for changes: no change comes twice, and none is lost."""
 import os
 import re
+import shutil
 import socket
 import subprocess
 
@@ -28,12 +29,13 @@ def that_a_reply_that_was_lost_comes_again():
 
 
 def that_a_cursor_of_an_earlier_server_is_refused():
-    """Also where the new server has sent a reply to that name, which the client did not get."""
+    """Where its file is gone. Also where the new server has sent a reply to that name, which the client did not get."""
     with Serving() as s:
         first = s.start(50, 'wait')
         s.profile('delta_heap?after=0')
         n = s.headers['X-Deltaprof-Seq']
         s.kill_server()
+        os.unlink(os.path.join(s.tables, 'cursors'))
         s.start_server()
         assert b'earlier deltaprof serve' in s.get(f'delta_heap?after={n}', 409)
         assert made(s.profile('delta_heap?after=0')) == {str(first.pid): 50}
@@ -68,7 +70,6 @@ def that_cursors_go_on_in_the_next_server():
         processes[1].kill()
         processes[1].wait()
         s.start_server()
-        assert 'cursors' not in os.listdir(s.tables)
         young = poll('young')  # perhaps before the processes were read that ended in between
         new = s.start(400, 'wait')
         slow.wait()
@@ -90,6 +91,81 @@ def that_cursors_go_on_in_the_next_server():
         s.start_server()  # the process has ended, and this server reads its table
         wait_until(lambda: s.ended() == 5)
         assert poll('plain') == 0 and poll('careful', f'&after={n + 1}') == 0
+
+
+def that_cursors_go_on_after_a_server_was_killed():
+    """As where it ends by itself, however often it is killed, and with what processes did that ended meanwhile."""
+    with Serving() as s:
+        processes = [s.start(10 * (i + 1), 'wait') for i in range(3)]
+        sums = {'lost': 0, 'careful': 0, f'alone&pid={processes[0].pid}': 0}
+        n = dict.fromkeys(sums, 0)
+
+        def poll(name):
+            profile = s.profile(f'delta_heap?cursor={name}&after={n[name]}')
+            assert all(v >= 0 for x in profile.samples for v in x.values.values())
+            n[name] = s.headers['X-Deltaprof-Seq']
+            sums[name] += sum(made(profile).values())
+        total = 60
+        for round in range(4):
+            for name in sums:
+                poll(name)
+            gone = s.start(1000, 'wait')
+            unanswered = made(s.profile(f'delta_heap?cursor=lost&after={n["lost"]}'))
+            assert unanswered == {str(gone.pid): 1000}, unanswered
+            s.get('')  # the index reads what happened, too
+            s.kill_server()
+            gone.kill()
+            gone.wait()
+            s.start(7, 'end').wait()
+            total += 1007
+            s.start_server()
+            wait_until(lambda: s.ended() == 2 * (round + 1))
+        for name in sums:
+            poll(name)
+        assert sums == {'lost': total, 'careful': total, f'alone&pid={processes[0].pid}': 10}, (sums, total)
+        assert sum(made(s.profile('heap')).values()) == total
+        assert s.stop() == 0 and s.errors == '', s.errors
+
+
+def that_the_files_of_a_process_may_come_after_its_cursors():
+    """Its last files cannot be written when it ends. It counts once, in cursors and files, also in later servers."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out)
+        process = s.start(50, 'wait')
+        n = 0
+
+        def poll():
+            nonlocal n
+            profile = s.profile(f'delta_heap?cursor=a&after={n}')
+            n = s.headers['X-Deltaprof-Seq']
+            return sum(made(profile).values())
+        assert poll() == 50
+        late = s.start(60, 'wait')
+        shutil.rmtree(s.out)
+        open(s.out, 'w').close()  # no directory
+        for p in (process, late):
+            p.kill()
+            p.wait()
+        wait_until(lambda: s.ended() == 2)
+        assert poll() == 60
+        assert sum(made(s.profile('heap')).values()) == 110
+        os.unlink(s.out)
+        os.mkdir(s.out)
+        wait_until(lambda: s.in_files() == 110)  # this server tries again
+        os.rename(s.out, s.out + '-before')
+        open(s.out, 'w').close()
+        s.start(70, 'end').wait()
+        wait_until(lambda: s.ended() == 3)
+        assert poll() == 70
+        s.kill_server()
+        os.unlink(s.out)
+        os.rename(s.out + '-before', s.out)
+        s.start_server('-o', s.out)
+        wait_until(lambda: s.ended() == 3)
+        assert poll() == 0
+        assert sum(made(s.profile('heap')).values()) == 180, (s.profile('heap').samples, s.stop(), s.errors)
+        assert s.in_files() == 180, (s.in_files(), os.listdir(s.tables), os.listdir(s.out), s.stop(), s.errors)
 
 
 def that_a_start_that_fails_leaves_all_to_the_next():
