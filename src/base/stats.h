@@ -43,7 +43,7 @@
     X(MAPS_LOST, HEAP, "changes of mappings that could not be kept: too many ranges, or threads")                      \
     X(LATE, ALL, "samples taken while the last profiles were written, or after them: no file may have them")           \
     X(TICKS, NONE, "ticks delivered")                                                                                  \
-    X(WRITE_ERRORS, ALL, "deltas not taken by a sink, kept pending")
+    X(WRITE_ERRORS, NONE, "deltas not taken by a sink, kept pending")
 
 enum dp_stat {
 #define X(name, kinds, words) DP_STAT_##name,

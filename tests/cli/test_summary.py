@@ -280,7 +280,7 @@ class Summary(Case):
         self.assertTrue(self.run_it('top', '--kind', 'cpu', self.dir.name + '/d').decode().endswith('Lost: 4 stacks were cut short\n      5 frames had no room\n'))
 
     def test_a_count_of_the_process_that_grew_between_two_files_is_said_once(self):
-        frames, deltas = 'frames shown as [overflow]: the table of frames is full (raise memory=)', 'deltas not taken by a sink, kept pending'
+        frames, deltas = 'frames shown as [overflow]: the table of frames is full (raise memory=)', 'events lost in a forked child that was still copying its counters'
         holders = 'waits whose holder is unknown: too many locks or threads at once'
         for pid, told in (7, {'heap': [f'3 {frames}'], 'cpu': [f'5 {frames}', f'1 {deltas}'], 'mutex': [f'6 {holders}'], 'chain': [f'8 {holders}']}), \
                 (8, {'heap': [f'20 {frames}'], 'chain': [f'4 {holders}']}):
