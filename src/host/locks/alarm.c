@@ -65,6 +65,8 @@ static bool is_start(const char *name)
                                          "__libc_start",
                                          "libstdc++.so.6",
                                          "libc++.so.",
+                                         "std::thread::_State_impl<",
+                                         "void* std::__1::__thread_proxy",
                                          "std::sys::backtrace::__rust_begin",
                                          "core::ops::function::FnOnce::call_once",
                                          "<std::sys::thread",

@@ -60,6 +60,17 @@ def that_a_circle_of_three_is_one_line():
         demand_circle(how)
 
 
+def that_a_thread_of_cxx_begins_at_the_users_function():
+    if not os.path.exists(os.path.join(os.path.dirname(victim('alarm')), 'victim_cxx_locks')):
+        return
+    with subprocess.Popen([victim('cxx_locks'), 'deadlock'], env=environment('stuck=300ms,out=none'), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        line = p.stderr.readline()
+        p.stdin.close()
+        p.wait(60)
+    stacks = [stack for _, _, stack in parts(line.strip()).values()]
+    assert 'deadlock of 2 threads' in line and sorted(stack[-1] for stack in stacks) == ['audit', 'transfer'], line
+
+
 def demand_circle(how):
     (line,), _, _ = lines(how, 1)
     assert line.startswith('deadlock of 3 threads: '), line

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_cxx_locks.cpp - uses the locks of the C++ library; its output must not depend on the profiler. */
+/*
+ * victim_cxx_locks.cpp - uses the locks of the C++ library; its output must not depend on the profiler. With an
+ * argument two threads wait for each other until the standard input ends.
+ */
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <queue>
 #include <shared_mutex>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 static std::mutex queue_mutex;
@@ -68,8 +73,41 @@ extern "C" __attribute__((noinline)) void count_timed()
     n_timed++;
 }
 
-int main()
+static std::mutex accounts, ledger;
+static std::atomic<int> n_holders;
+
+static void lock_both(std::mutex &first, std::mutex &second)
 {
+    std::lock_guard<std::mutex> one(first);
+    for (n_holders++; n_holders < 2;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::lock_guard<std::mutex> other(second);
+}
+
+extern "C" __attribute__((noinline)) void transfer()
+{
+    lock_both(accounts, ledger);
+}
+
+extern "C" __attribute__((noinline)) void audit()
+{
+    lock_both(ledger, accounts);
+}
+
+static void wait_for_each_other()
+{
+    char byte;
+    std::thread(transfer).detach();
+    std::thread(audit).detach();
+    while (read(0, &byte, 1) > 0)
+        ;
+    _exit(0);
+}
+
+int main(int argc, char **)
+{
+    if (argc > 1)
+        wait_for_each_other();
     std::vector<std::thread> workers;
     for (int i = 0; i < 6; i++)
         workers.emplace_back([] {
