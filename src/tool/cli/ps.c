@@ -16,9 +16,8 @@ static const char about[] =
     "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age, "
     "sampled memory in use, the "
     "kinds\n"
-    "of profile that are on (`off`: by deltaprof off; `tables are private`: they could not be in the tmpfs), the "
-    "longest time that one stack has waited for locks in all, "
-    "and the program. Their PIDs\n"
+    "of profile that are on (`off`: by deltaprof off; `tables are private`: they could not be in the tmpfs), the most\n"
+    "that one stack has waited for locks, all its threads and idle ones included, and the program. Their PIDs\n"
     "can be given to top, tree, leaks, growth, waits, view and summary. DIR: the directory of the tables.\n";
 
 /* The kinds that are on, by their names. */
@@ -104,7 +103,7 @@ int dp_cli_ps(int argc, char **argv)
         dp_query_print_error("ps", "wrong arguments: deltaprof ps %s", dp_cli_verb("ps")->arguments);
         return DP_EXIT_USAGE;
     }
-    printf("%8s %10s %10s %12s  %-26s %s\n", "PID", "AGE", "IN USE", "WORST WAIT", "KINDS", "PROGRAM");
+    printf("%8s %10s %10s %12s  %-26s %s\n", "PID", "AGE", "IN USE", "MOST WAITED", "KINDS", "PROGRAM");
     int status = print_directory(argc == 2 ? argv[1] : NULL);
     if (!status && argc == 1)
         dp_cli_other_users_each(print_other, NULL);
