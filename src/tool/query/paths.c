@@ -337,6 +337,17 @@ static const char *best_kind(const struct kinds *kinds, const char *type)
     return best ? best : kinds->names[0];
 }
 
+/* Chains are of holders that have unlocked; block profiles are of all waits. */
+static const char *why_no_kind(const char *kind, const struct kinds *kinds)
+{
+    if (strcmp(kind, dp_kind_table[DP_KIND_CHAIN].name))
+        return "";
+    return has_kind(kinds, dp_kind_table[DP_KIND_BLOCK].name)
+               ? " (threads waited, but no holder has released a lock; top --kind block shows the waits, summary "
+                 "deadlocks)"
+               : " (deltaprof run writes some when threads wait for locks)";
+}
+
 static int refuse_kind(const struct dp_query_paths *p, const char *verb, const char *kind, const struct kinds *kinds)
 {
     char there[MAX_KINDS * KIND_BYTES] = "";
@@ -349,10 +360,7 @@ static int refuse_kind(const struct dp_query_paths *p, const char *verb, const c
     if (can_read)
         dp_query_print_error(verb, "%s: no %s profile; there are: %s%s",
                              dp_query_print_word_of(p->n_given ? p->given[0] : p->at[0]), kind,
-                             *there ? there : "none of a known kind",
-                             strcmp(kind, dp_kind_table[DP_KIND_CHAIN].name)
-                                 ? ""
-                                 : " (deltaprof run writes some when threads wait for locks)");
+                             *there ? there : "none of a known kind", why_no_kind(kind, kinds));
     return DP_EXIT_FAILED;
 }
 
