@@ -182,7 +182,7 @@ class Verbs(Case):
         d = self.directory()
         out = self.dir.name + '/out.folded'
         self.run_it('convert', d, '-o', out, '--type', 'alloc_space')
-        self.assertIn('is a directory: its 16 profiles are merged; only one kind of them, there are also: block', self.error)
+        self.assertIn(': its 16 profiles are merged; only one kind of them, there are also: block', self.error)
         with open(out) as f:
             self.assertEqual(sum(int(line.rsplit(' ', 1)[1]) for line in f),
                              json.loads(self.run_it('top', '--json', '--type', 'alloc_space', d))['total'])
@@ -206,6 +206,12 @@ class Verbs(Case):
         for verb in ['top'], ['merge']:
             self.assertEqual(self.run_it(*verb, bad, '-', data=profile([(['f'], [1, 1, 1, 1])]), status=1), b'')
             self.assertEqual(len(self.error.splitlines()), 1)
+
+    def test_waits_says_that_no_holder_has_unlocked_yet(self):
+        self.file('d/a.1.0001.block.pb.gz', [(['f'], [1, 1])], MUTEX)
+        self.run_it('waits', self.dir.name + '/d', status=1)
+        self.assertEqual(self.error, f'deltaprof waits: {self.dir.name}/d: no chain profile; there are: block (threads waited, but no holder has released a lock; '
+                         'top --kind block shows the waits, summary deadlocks)\n')
 
     def test_waits_says_that_a_directory_has_no_lock_profiles(self):
         self.file('d/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])

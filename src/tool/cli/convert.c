@@ -6,11 +6,13 @@
  * made of it.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/options.h"
 #include "tool/cli/out.h"
 #include "tool/formats/formats.h"
 #include "tool/model/merge.h"
 #include "tool/query/print.h"
+#include "tool/query/units.h"
 #include "tool/query/query.h"
 
 #include <errno.h>
@@ -22,7 +24,8 @@
 
 static const char about[] =
     "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the\n"
-    "content. - is standard input or standard output. The profiles of a directory are merged first, as merge does.\n"
+    "content. - is standard input or standard output. The profiles of a directory, or of a living process by its\n"
+    "PID, are merged first, as merge does.\n"
     "\n"
     "  -o OUT        where to write it; the ending tells the format: .pb.gz and .pprof are pprof, .otlp and\n"
     "                .otlp.gz are OTLP profiles, .folded and .txt are folded stacks, .json is speedscope\n"
@@ -167,7 +170,8 @@ static int read_directory(const char *path, size_t limit_bytes, struct dp_model_
     if (!status && v.n_skipped)
         status = DP_EXIT_FAILED;
     if (!status) {
-        dp_query_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,
+        dp_query_print_error("convert", "%s: its %zu profile%s merged%s%s", dp_query_print_word_of(path), v.paths.n,
+                             v.paths.n == 1 ? " is" : "s are",
                              *v.paths.others ? "; only one kind of them, there are also: " : "", v.paths.others);
         *merged = v.merge;
         v.merge = (struct dp_model_merge){.n_profiles = 0};
@@ -264,6 +268,7 @@ int dp_cli_convert(int argc, char **argv)
         dp_query_print_error("convert", "--type %s: only folded stacks are of one type; %s has all types", type,
                              formats[format]);
     else
-        return convert(argv[optind], output.path, format, type, output.limit_bytes);
+        return dp_cli_live_begin("convert", argv + optind, 1)
+                   ?: convert(argv[optind], output.path, format, type, output.limit_bytes);
     return DP_EXIT_USAGE;
 }

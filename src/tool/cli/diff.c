@@ -4,6 +4,7 @@
  * and the one before it.
  */
 #include "tool/cli/cli.h"
+#include "tool/cli/options.h"
 #include "tool/cli/out.h"
 #include "tool/model/diff.h"
 #include "tool/query/print.h"
@@ -52,6 +53,10 @@ static int add(struct options *o, const char *file, struct dp_query_source *sour
                              "%s: a directory; diff subtracts files of one process in their order: name them, as in "
                              "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
                              file, file);
+        return DP_EXIT_USAGE;
+    }
+    if (dp_cli_options_pid(file)) {
+        dp_query_print_error("diff", "%s: no file; of a process deltaprof merge %s -o FILE makes one", file, file);
         return DP_EXIT_USAGE;
     }
     int status = dp_query_read_file("diff", file, o->limit_bytes, source);

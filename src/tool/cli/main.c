@@ -18,8 +18,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_on},
     {"off", "PID [--wait TIME]", "turn it off again", dp_cli_off},
     {"set", "PID KEY=VALUE[,...] [--wait TIME]", "change rates and interval while it is on", dp_cli_set},
-    {"summary", "[--json] PATH... | PID", "say what matters most in profiles; deltaprof PATH is the same",
-     dp_cli_summary},
+    {"summary", "[--json] PATH...", "say what matters most in profiles; deltaprof PATH is the same", dp_cli_summary},
     {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show the functions with the largest values", dp_cli_top},
     {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show stacks as a tree of calls", dp_cli_tree},
     {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for locks, and which stacks held them",
@@ -72,7 +71,8 @@ static void usage(FILE *to)
           to);
     for (size_t i = 0; i < N_VERBS; i++)
         fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
-    fputs("\n  deltaprof VERB --help    shows the options of a verb, as deltaprof help VERB does\n"
+    fputs("\n  PATH is a file, a directory or a glob of profiles, or the PID of a living process.\n"
+          "\n  deltaprof VERB --help    shows the options of a verb, as deltaprof help VERB does\n"
           "  deltaprof --version\n\n"
           "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
           "    deltaprof profiles\n",

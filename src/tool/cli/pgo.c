@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/pgo.c - `deltaprof pgo`: makes a profile for a compiler from CPU samples. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/out.h"
 #include "tool/pgo/write.h"
 #include "tool/query/print.h"
@@ -12,7 +13,8 @@
 
 static const char about[] =
     "Makes a profile for an optimising compiler (PGO) from the CPU samples of all PATHs, of which each is a\n"
-    "directory of profiles, a file or a glob. The file that was profiled must still be there, with its build-id\n"
+    "directory of profiles, a file, a glob or a PID. The file that was profiled must still be there, with its "
+    "build-id\n"
     "and with line tables:\n"
     "\n"
     "    clang -O2 -g -fdebug-info-for-profiling -funique-internal-linkage-names ...   # the build that runs\n"
@@ -116,6 +118,8 @@ int dp_cli_pgo(int argc, char **argv)
     }
     v.kind = "cpu";
     v.type_name = "samples";
+    if (!status)
+        status = dp_cli_live_begin("pgo", argv + optind, argc - optind);
     if (!status)
         status = dp_query_read(&v, argv + optind, (size_t)(argc - optind));
     if (!status)

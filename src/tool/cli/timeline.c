@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool/cli/timeline.c - `deltaprof timeline`: writes events as a trace for Perfetto or Firefox Profiler. */
 #include "tool/cli/cli.h"
+#include "tool/cli/live.h"
 #include "tool/cli/options.h"
 #include "tool/cli/out.h"
 #include "tool/query/print.h"
@@ -166,7 +167,9 @@ int dp_cli_timeline(int argc, char **argv)
         return DP_EXIT_USAGE;
     }
     struct dp_query_paths paths = {.n = 0};
-    int status = dp_query_paths_add_all(&paths, "timeline", argv + optind, (size_t)(argc - optind));
+    int status = dp_cli_live_begin("timeline", argv + optind, argc - optind);
+    if (!status)
+        status = dp_query_paths_add_all(&paths, "timeline", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = show(&paths, format, output.path, output.limit_bytes);
     dp_query_paths_fini(&paths);
