@@ -96,6 +96,19 @@ Not leaks:
             self.run_program([self.traffic(), Site(['forget', 'main'], 6000, lambda t: n_lost, lambda t, live: 0)], n_ticks=n_ticks, name=verdict.replace(' ', '') + '.1')
             found = self.leaks(os.path.join(self.dir.name, verdict.replace(' ', '') + '.*'))
             self.assertEqual((found['verdict'], bool(found['needs'])), (verdict, verdict == 'cannot tell'))
+            self.assertEqual(found['open'], [{'kind': 'leak', 'needs': found['needs']}] if found['needs'] else [])
+
+    def test_a_stack_that_may_grow_has_no_other_verdict_in_json_than_in_the_text(self):
+        def allocates(t):
+            return 50 if t < 10 else 2
+        n_open = 0
+        for seed in range(6):
+            self.run_program([Site(['forget', 'main'], 6000, allocates, lambda t, live: int(.3 * allocates(t))), self.traffic()], n_ticks=20, name=f's{seed}.1', seed=seed)
+            path = os.path.join(self.dir.name, f's{seed}.*')
+            says, suspects = 'open whether it grows' in self.run_it('leaks', path).decode(), self.leaks(path)['suspects']
+            self.assertEqual([s['verdict'] == 'open' for s in suspects[:1]], [says] if suspects else [])
+            n_open += says
+        self.assertGreater(n_open, 0)
 
     def test_memory_that_is_kept_may_be_a_cache_that_fills(self):
         """In a few ticks both look the same, so it is no leak yet; later it is one, and a cache is named as the other explanation."""

@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -120,6 +121,39 @@ class Summary(Case):
         self.assertEqual([s['kind'] for s in found], ['lost', 'leak-unknown', 'looked'])
         self.assertEqual((found[0]['text'], found[0]['more']), ('Lost in heap: 3 stacks were cut short.', 'deltaprof top ' + self.dir.name + '/d'))
         self.assertRegex(found[1]['text'], 'cannot be told yet: 1 tick')
+
+    def test_what_is_open_is_a_list_in_json(self):
+        def open_in(name):
+            return json.loads(self.run_it('summary', '--json', f'{self.dir.name}/{name}'))['open']
+        self.assertEqual(open_in(os.path.basename(self.directory())), [])
+        self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], name='short')
+        (leak,) = open_in('short')
+        self.assertEqual((leak['kind'], leak['needs']), ('leak', json.loads(self.run_it('leaks', '--json', self.dir.name + '/short'))['needs']))
+        self.file('ended/a.1.0001.heap.pb.gz', [(['f', 'main'], [10, 1000, 1, 5000])], time_ns=10**18, duration_ns=10**9, comment='#exit')
+        self.assertEqual([o['kind'] for o in open_in('ended')], ['leak', 'held'])
+        self.file('locks/a.1.0001.mutex.pb.gz', [(['report'], [3, 4])], MUTEX, time_ns=10**18, duration_ns=10**10)
+        self.assertEqual([o['kind'] for o in open_in('locks')], ['heap'])
+
+    def waste(self, name, zeros, absent=0):
+        types = [*HEAP, *((t, 'bytes') for t in ('resident_space', 'swapped_space', 'zero_space', 'pinned_space'))]
+        for i in range(1, 21):
+            self.file(f'{name}/server.7.{i:04}.heap.pb.gz', [(['malloc', 'grow', 'main'], [10, 1000, 10, 80 << 20, 80 << 20, 0, zeros, 0]),
+                                                             (['malloc', 'read', 'main'], [10, 1000, 10, 20 << 20, 20 << 20, 0, zeros // 8, 0])], types,
+                      time_ns=10**18 + 10 * i * 10**9, duration_ns=10**10,
+                      comment=[f'#RssTotal={120 << 20}', f'#RssAnon={100 << 20}', f'#RssPart malloc, in use={100 << 20}', f'#RssAbsent={absent}'])
+        return self.sentences(f'{self.dir.name}/{name}')
+
+    def test_memory_in_use_that_is_only_zeros_is_said_where_profiles_tell(self):
+        zeros, looked = self.waste('zeros', 40 << 20)
+        self.assertEqual((zeros['kind'], zeros['text']), ('zeros', '45% of memory in use that is resident, 45MB, is only zeros, most in grow: 40MB.'))
+        self.assertEqual((zeros['bytes'], zeros['stack'], zeros['more']), (45 << 20, ['grow', 'main'], f'deltaprof waste {self.dir.name}/zeros'))
+        (looked,) = self.waste('few', 8 << 20)
+        self.assertIn('9% of memory in use only zeros', looked['text'])
+        self.assertNotIn('never written', looked['text'])
+
+    def test_memory_in_use_that_was_never_written_is_said(self):
+        (looked,) = self.waste('absent', 0, absent=300 << 20)
+        self.assertIn('300MB of memory in use never written, so not resident', looked['text'])
 
     def test_a_lock_without_a_holder_is_nobodys(self):
         for name, frame, words in ('a', '[hand-over]', 'while no thread held the lock, in 10s of profiles: it changes hands often.'), \
@@ -371,6 +405,20 @@ class Summary(Case):
             program.kill()
             program.wait()
         self.run_it('summary', str(program.pid), status=1)
+
+    def test_a_master_says_which_of_its_children_are_profiled(self):
+        out = self.dir.name + '/out'
+        script = 'import os, time\nfor i in range(2):\n    if not os.fork(): time.sleep(600)\nprint(flush=True)\ntime.sleep(600)'
+        program = subprocess.Popen([DELTAPROF, 'run', '-o', f'heap_rate=1,interval=0,out={out}', '--', sys.executable, '-c', script], stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            program.stdout.readline()
+            done = subprocess.run([DELTAPROF, 'summary', '--json', str(program.pid)], capture_output=True, timeout=60, text=True)
+            (said,) = (s for s in json.loads(done.stdout)['sentences'] if s['kind'] == 'children')
+            self.assertRegex(said['text'], r'^Without its 2 profiled children \(python\S* \d+, python\S* \d+\): the directory')
+        finally:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+            program.stdout.close()
 
     def test_a_verb_with_a_slip_is_named(self):
         for word, verb in {'tpo': 'top', 'leak': 'leaks', 'mrege': 'merge', 'sumary': 'summary', 'viwe': 'view'}.items():

@@ -34,7 +34,9 @@ static const char about[] =
     "  -n N              how many leaks (default 10; 0: all)\n"
     "  --confidence N    show leaks of at least this confidence, in percent (default 70)\n"
     "  --depth N         how many functions of each stack (default 8; 0: all)\n" DP_QUERY_HELP_LABEL
-        DP_QUERY_HELP_STACKS DP_QUERY_HELP_INHERITED DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT DP_COLOUR_HELP;
+        DP_QUERY_HELP_STACKS DP_QUERY_HELP_INHERITED DP_QUERY_HELP_JSON
+    "                    `open`: what cannot be told yet and what it needs, as of summary; a stack with the verdict\n"
+    "                    `open` may grow\n" DP_QUERY_HELP_LIMIT DP_COLOUR_HELP;
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
 

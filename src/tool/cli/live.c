@@ -7,6 +7,7 @@
 
 #include "tool/cli/cli.h"
 #include "tool/cli/options.h"
+#include "tool/cli/other_users.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/recover/live.h"
@@ -102,8 +103,10 @@ int dp_cli_live_replace(const char *verb, char **word, pid_t pid)
 static void deliver(const char *path)
 {
     struct stat st;
-    if (!stat(path, &st) && S_ISDIR(st.st_mode))
-        dp_recover_all(NULL, path, NULL);
+    if (stat(path, &st) || !S_ISDIR(st.st_mode))
+        return;
+    dp_recover_all(NULL, path, NULL);
+    dp_cli_other_users_deliver(path);
 }
 
 void dp_cli_live_deliver(int argc, char **argv)

@@ -5,7 +5,8 @@
  * list them themselves.
  *
  * A server that starts as root makes the directory of its profiles; its workers run as another user and cannot write
- * there. A summary of that directory would be that of the master alone, so it says who is missing.
+ * there. A summary of that directory would be that of the master alone, so it says who is missing. As soon as they may
+ * write, those that live do so at their next tick, and what others left in their tables is delivered.
  */
 #include "tool/cli/other_users.h"
 
@@ -51,9 +52,21 @@ void dp_cli_other_users_each(dp_cli_other_users_fn fn, void *ctx)
         closedir(dir);
 }
 
+static void deliver(const char *directory, void *out)
+{
+    if (!access(out, W_OK))
+        dp_recover_all(directory, out, NULL);
+}
+
+void dp_cli_other_users_deliver(const char *out)
+{
+    dp_cli_other_users_each(deliver, (void *)out);
+}
+
 struct unwritten {
-    char out[PATH_MAX]; /* the directory of profiles */
-    FILE *lines;        /* "PID PROGRAM" of each process that cannot write there */
+    char out[PATH_MAX]; /* the directory of profiles; "": of any */
+    pid_t pid;          /* 0: of any process */
+    FILE *lines;        /* "PID PROGRAM" of each process that cannot write there, or its directory instead of PROGRAM */
 };
 
 static bool is_out(const char *out, const char *wanted)
@@ -67,12 +80,14 @@ static void list_unwritten(const char *directory, void *ctx)
     struct unwritten *unwritten = ctx;
     struct dp_recover_list list;
     char why[DP_RECOVER_WHY];
-    if (!access(unwritten->out, W_OK) || dp_recover_list(directory, &list, why))
+    if ((*unwritten->out && !access(unwritten->out, W_OK)) || dp_recover_list(directory, &list, why))
         return;
     for (size_t i = 0; i < list.n; i++) {
         const struct dp_recover_table *t = &list.at[i];
         bool is_known = t->state == DP_RECOVER_LIVES || t->state == DP_RECOVER_ENDED;
-        if (is_known && !t->is_written_outside && is_out(t->out, unwritten->out))
+        if (unwritten->pid && t->pid == unwritten->pid && *t->out && !t->is_written_outside && access(t->out, W_OK))
+            fprintf(unwritten->lines, "%d %s\n", (int)t->pid, t->out);
+        else if (!unwritten->pid && is_known && !t->is_written_outside && is_out(t->out, unwritten->out))
             fprintf(unwritten->lines, "%d %s\n", (int)t->pid, t->program);
     }
     fflush(unwritten->lines);
@@ -110,9 +125,30 @@ void dp_cli_other_users_say(struct dp_summary_sentences *s, char **paths, int n)
         if (to)
             snprintf(
                 to->text, sizeof to->text,
-                "Missing: %zu process%s (%s) of another user, which cannot write here: chmod 1777 %.200s, then start "
+                "Missing: %zu process%s (%s) of another user, which cannot write here: chmod 1777 %.200s, then look "
                 "again; deltaprof PID shows one that lives.",
                 n_processes, n_processes == 1 ? "" : "es", names, paths[i]);
         fclose(unwritten.lines);
     }
+}
+
+void dp_cli_other_users_say_of(struct dp_summary_sentences *s, pid_t pid)
+{
+    struct unwritten unwritten = {.pid = pid, .lines = tmpfile()};
+    char line[PATH_MAX + 32] = "";
+    if (!unwritten.lines)
+        return;
+    dp_cli_other_users_each(list_unwritten, &unwritten);
+    rewind(unwritten.lines);
+    char *out = fgets(line, sizeof line, unwritten.lines) ? strchr(line, ' ') : NULL;
+    struct dp_summary_sentence *to = out ? dp_summary_sentences_add(s, "missing", 4) : NULL;
+    if (to) {
+        out[strcspn(out, "\n")] = '\0';
+        snprintf(
+            to->text, sizeof to->text,
+            "Missing: the ticks of process %d, whose user cannot write in%.300s: chmod 1777%.300s, then look again. "
+            "What follows is of now and since its start.",
+            (int)pid, out, out);
+    }
+    fclose(unwritten.lines);
 }

@@ -5,35 +5,37 @@
 #include "tool/cli/options.h"
 #include "tool/cli/other_users.h"
 #include "tool/summary/lone_thread.h"
-#include "tool/summary/sentences.h"
+#include "tool/summary/sentence_parts.h"
 #include "tool/query/json.h"
 #include "tool/query/print.h"
 #include "tool/query/units.h"
 #include "tool/query/files.h"
 #include "tool/rss/rss.h"
+#include "profile/file_name.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <glob.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { INDENT = 4, LEAST_COLUMNS = 30 };
+enum { INDENT = 4, LEAST_COLUMNS = 30, CHILDREN_NAMED = 4 };
 #define LEAST_BAD     2 /* weights of sentences */
 #define LEAST_WARNING 0.5
 
 static const char about[] =
     "Says in a few sentences what matters most in the profiles, the worst first, each with the command that shows\n"
     "more: threads that will never wake or are stuck; a leak; memory that malloc holds and nobody uses, and what was\n"
-    "freed since the peak; the function that made other threads wait most; the one that used most CPU time; what the\n"
-    "profiler lost. The last sentence is about what was in order. A PATH is a directory of profiles, a file or a "
-    "glob.\n"
+    "freed since the peak; memory that is only zeros, with types=waste; the function that made other threads wait\n"
+    "most; the one that used most CPU time; what the profiler lost. The last sentence is about what was in order. A\n"
+    "PATH is a directory of profiles, a file or a glob.\n"
     "With PID, the profiles are those of that process, in the directory to which it writes them. `deltaprof PATH` is\n"
     "the same.\n"
     "\n"
-    "  --json            one JSON object\n"
+    "  --json            one JSON object: `sentences`, and `open`, what cannot be told yet and what it needs\n"
     "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n" DP_COLOUR_HELP;
 
 /* Prints the text in lines of at most n_columns, 0: in one; the later lines are indented. The last one is not ended. */
@@ -113,6 +115,12 @@ static void print_json(const struct dp_summary_sentences *s)
         free(more);
         putchar('}');
     }
+    fputs("],\"open\":[", stdout);
+    for (size_t i = 0; i < s->n_open; i++) {
+        dp_query_print_json_text(i ? ",\n{" : "\n{", "kind", s->open[i].kind);
+        dp_query_print_json_text(",", "needs", s->open[i].needs);
+        putchar('}');
+    }
     puts("]}");
 }
 
@@ -150,6 +158,51 @@ static char *profiles_of(pid_t pid)
     return glob;
 }
 
+/* Whether the only path is a directory without profiles, and a sentence says whose are missing. */
+static bool is_all_missing(const struct dp_summary_sentences *s, char **paths, int n)
+{
+    char pattern[PATH_MAX];
+    snprintf(pattern, sizeof pattern, "%s/*" DP_PROFILE_SUFFIX, paths[0]);
+    return s->n && n == 1 && !has_profiles(pattern);
+}
+
+static bool is_profiled(pid_t pid)
+{
+    char line[PATH_MAX + 128];
+    bool found = false;
+    FILE *maps = dp_rss_process_open(pid, "maps");
+    while (maps && !found && fgets(line, sizeof line, maps))
+        found = strstr(line, "/libdeltaprof") != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* The master of a server may do nothing itself: says which of its children are profiled. */
+static void say_children(struct dp_summary_sentences *s, pid_t pid)
+{
+    struct dp_rss_family family = {.at = {0}};
+    char names[256] = "";
+    size_t n = 0, n_text = 0;
+    bool is_found = dp_rss_family_find(&family, pid, true);
+    for (size_t i = 1; is_found && i < family.at.n; i++) {
+        const struct dp_rss_member *child = &family.at.at[i];
+        if (!is_profiled(child->pid))
+            continue;
+        if (n++ < CHILDREN_NAMED)
+            n_text += (size_t)snprintf(names + n_text, sizeof names - n_text, "%s%s %d", n > 1 ? ", " : "", child->name,
+                                       (int)child->pid);
+    }
+    if (n > CHILDREN_NAMED)
+        snprintf(names + n_text, sizeof names - n_text, ", %zu more", n - CHILDREN_NAMED);
+    struct dp_summary_sentence *to = n ? dp_summary_sentences_add(s, "children", 0.15) : NULL;
+    if (to)
+        snprintf(to->text, sizeof to->text,
+                 "Without its %zu profiled child%s (%s): the directory of their profiles shows all, PID one.", n,
+                 n == 1 ? "" : "ren", names);
+    dp_rss_family_fini(&family);
+}
+
 /* Shows what was found. What the process itself shows stands, even if its profiles cannot be read. */
 static int show(struct dp_summary_sentences *s, int status, bool json)
 {
@@ -183,14 +236,18 @@ int dp_cli_summary(int argc, char **argv)
             return DP_EXIT_USAGE;
     }
     if (optind == argc) {
-        dp_query_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
+        dp_query_print_error("summary", "no profiles given: deltaprof summary PATH...");
         return DP_EXIT_USAGE;
     }
     pid_t pid = argc - optind == 1 ? dp_cli_options_pid(argv[optind]) : 0;
-    if (pid)
+    if (pid) {
         dp_summary_lone_thread(&s, pid);
-    dp_cli_other_users_say(&s, argv + optind, argc - optind);
+        dp_cli_other_users_say_of(&s, pid);
+        say_children(&s, pid);
+    }
     int status = dp_cli_live_begin("summary", argv + optind, argc - optind);
+    dp_cli_other_users_say(&s, argv + optind, argc - optind);
+    bool is_empty = is_all_missing(&s, argv + optind, argc - optind);
     s.paths = argv + optind;
     s.n_paths = (size_t)(argc - optind);
     pid = !status && s.n_paths == 1 ? dp_cli_options_pid(s.paths[0]) : 0;
@@ -198,7 +255,7 @@ int dp_cli_summary(int argc, char **argv)
         s.paths = &glob;
     else if (pid)
         status = DP_EXIT_FAILED;
-    if (!status)
+    if (!status && !is_empty)
         status = dp_summary_sentences_find(&s);
     status = show(&s, status, json);
     dp_summary_sentences_fini(&s);

@@ -15,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_SHARE  0.2        /* of resident memory; less is normal */
-#define HELD_LEAST  (16 << 20) /* bytes */
-#define CAUSE_SHARE 0.25       /* of what malloc holds: a function that had less did not cause it */
+#define HELD_SHARE   0.2        /* of resident memory; less is normal */
+#define HELD_LEAST   (16 << 20) /* bytes */
+#define ABSENT_SHARE 0.2        /* of memory in use: as much as has to be told to readers of the resident memory */
+#define CAUSE_SHARE  0.25       /* of what malloc holds: a function that had less did not cause it */
 
-/* Resident memory by the comments of profiles. */
+/* Resident memory by the comments of profiles. absent: in use, but not resident. */
 struct resident {
-    int64_t total, held;
+    int64_t total, held, in_use, absent;
 };
 
 enum { FILES_BEFORE = 3 }; /* how many profiles of a process without these comments are passed over */
@@ -33,6 +34,10 @@ static void take_comment(struct resident *r, const char *text, size_t n)
         dp_model_merge_sum(&r->total, bytes);
     else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_PART DP_RSS_HELD "=", &bytes))
         dp_model_merge_sum(&r->held, bytes);
+    else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_PART DP_RSS_IN_USE "=", &bytes))
+        dp_model_merge_sum(&r->in_use, bytes);
+    else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_ABSENT, &bytes))
+        dp_model_merge_sum(&r->absent, bytes);
 }
 
 /* Reads the comments of one file. */
@@ -74,6 +79,8 @@ static int read_process(struct dp_query *v, size_t at, struct resident *r)
     }
     dp_model_merge_sum(&r->total, found.total);
     dp_model_merge_sum(&r->held, found.held);
+    dp_model_merge_sum(&r->in_use, found.in_use);
+    dp_model_merge_sum(&r->absent, found.absent);
     return status;
 }
 
@@ -114,6 +121,22 @@ static void say_held(struct dp_summary_sentences *s, const struct resident *r, s
     snprintf(to->text + n, sizeof to->text - (size_t)n, ".");
 }
 
+/* A program can have more in use than is resident: blocks that it never wrote cost nothing. */
+static void look_at_absent(struct dp_summary_sentences *s, const struct resident *r)
+{
+    char bytes[32];
+    dp_query_print_unit(bytes, sizeof bytes, r->absent, "bytes");
+    if (r->absent >= HELD_LEAST && (double)r->absent >= ABSENT_SHARE * ((double)r->in_use + (double)r->absent))
+        dp_summary_sentences_looked(s, "%s of memory in use never written, so not resident", bytes);
+}
+
+static void say_unmeasured(struct dp_summary_sentences *s)
+{
+    dp_summary_sentences_looked(s, "resident memory was not measured");
+    dp_summary_sentences_open(s, "held",
+                              "resident memory was not measured: a tick before the end, by a shorter interval");
+}
+
 int dp_summary_sentences_held(struct dp_summary_sentences *s)
 {
     struct dp_query peak, end;
@@ -140,13 +163,16 @@ int dp_summary_sentences_held(struct dp_summary_sentences *s)
         dp_summary_sentences_looked(s, "%.0f%% of resident memory held by malloc and not in use",
                                     100 * (double)r.held / (double)r.total);
     else if (!status)
-        dp_summary_sentences_looked(s, "resident memory was not measured");
+        say_unmeasured(s);
     if (!status) {
         dp_query_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
         dp_query_at_text(when, sizeof when, peak.moments.time_ns);
         if (peak.moments.bytes > 0)
             dp_summary_sentences_looked(s, *when ? "at most %s in use (%s)" : "at most %s in use", most, when);
+        look_at_absent(s, &r);
     }
+    if (!status && dp_model_type_named(&end.merge.model, "zero_space") < end.merge.model.types.n)
+        status = dp_summary_sentences_zeros(s);
     dp_summary_sentences_note_symbols(s, &peak);
     dp_summary_functions_fini(&freed);
     dp_query_fini(&peak);

@@ -35,14 +35,21 @@ static void json_frame(const struct dp_query *v, uint32_t frame, const char *sep
     dp_query_print_json_number(",", "line", f->line);
 }
 
-static void json_evidence(const struct dp_leaks_evidence *e)
+/* Whether a stack grows without a sign of an end, so that neither a rate nor a confidence can be told. */
+static bool is_open(const struct dp_leaks_row *row)
 {
+    return row->evidence.is_open && row->confidence < NO_CONFIDENCE;
+}
+
+static void json_evidence(const struct dp_leaks_row *row)
+{
+    const struct dp_leaks_evidence *e = &row->evidence;
     static const char *const verdicts[] = {[DP_LEAKS_GROWING] = "growing",
                                            [DP_LEAKS_DOUBLING] = "doubling",
                                            [DP_LEAKS_FILLED] = "filled",
                                            [DP_LEAKS_ONCE] = "once",
                                            [DP_LEAKS_STEADY] = "steady"};
-    dp_query_print_json_text(",", "verdict", verdicts[e->kind]);
+    dp_query_print_json_text(",", "verdict", is_open(row) ? "open" : verdicts[e->kind]);
     dp_query_print_json_number(",", "ticks_up", (int64_t)e->n_up);
     dp_query_print_json_number(",", "ticks_down", (int64_t)e->n_down);
     dp_query_print_json_number(",", "ticks", (int64_t)e->n_steps);
@@ -66,7 +73,7 @@ static int json_rows(struct dp_summary_leaks *r, const struct dp_leaks_row *rows
         dp_query_print_json_number(",", "bytes_per_hour", (int64_t)row->bytes_per_hour);
         dp_query_print_json_fraction(",", "confidence", row->confidence);
         dp_query_print_json_number(",", "since_ns", row->since_ns);
-        json_evidence(&row->evidence);
+        json_evidence(row);
         fputs(",\"stack\":[", stdout);
         for (size_t j = from; j < v->stack.n; j++) {
             json_frame(v, v->stack.at[j], j > from ? ",{" : "{");
@@ -92,6 +99,12 @@ int dp_summary_leaks_json(struct dp_summary_leaks *r, size_t n)
     fputs("],\"suspects\":[", stdout);
     if (json_rows(r, judge->suspects.at, judge->suspects.n))
         return -ENOMEM;
+    fputs("],\"open\":[", stdout);
+    if (judge->verdict == DP_LEAKS_CANNOT_TELL) {
+        dp_query_print_json_text("{", "kind", "leak");
+        dp_query_print_json_text(",", "needs", judge->needs);
+        putchar('}');
+    }
     puts("]}");
     return 0;
 }
@@ -137,7 +150,7 @@ static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_r
                e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
     if (dp_leaks_may_be_filling(judge, row))
         printf("%*sa cache that still fills looks the same in so few ticks\n", NAME_COLUMN, "");
-    if (e->confidence >= NO_CONFIDENCE || !e->is_open) {
+    if (!is_open(row)) {
         printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
         if (e->by_load >= 0.01)
             printf(", a higher load %.2g%%", 100 * e->by_load);
@@ -159,7 +172,7 @@ static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
     dp_query_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
     if (row->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
-    if (row->confidence >= NO_CONFIDENCE || !row->evidence.is_open)
+    if (!is_open(row))
         printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
     else
         printf("%s in use%s, open whether it grows\n", bytes, since);

@@ -9,6 +9,8 @@ struct dp_summary_sentence *dp_summary_sentences_add(struct dp_summary_sentences
 /* Adds to what was looked at and was in order. */
 void dp_summary_sentences_looked(struct dp_summary_sentences *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Adds a question that cannot be answered yet, by the kind of its sentence, and what would settle it. */
+void dp_summary_sentences_open(struct dp_summary_sentences *, const char *kind, const char *needs);
 /* Begins a query of its own for one question. A status. */
 int dp_summary_sentences_query(struct dp_query *, const struct dp_summary_sentences *, const char *type, int at);
 /* Whether there are profiles of a kind: a question about others would be an error. */
@@ -20,6 +22,8 @@ void dp_summary_sentences_time(char *to, size_t n_bytes, int64_t ns);
 
 /* Memory that malloc holds. A status. There must be heap profiles. */
 int dp_summary_sentences_held(struct dp_summary_sentences *);
+/* Memory in use that is only zeros. A status. The heap profiles must have zero_space. */
+int dp_summary_sentences_zeros(struct dp_summary_sentences *);
 /* What used most CPU time. A status. There must be cpu profiles. */
 int dp_summary_sentences_cpu(struct dp_summary_sentences *);
 /* What the profiler lost, of all kinds. A status. */

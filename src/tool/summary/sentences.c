@@ -50,6 +50,15 @@ void dp_summary_sentences_looked(struct dp_summary_sentences *s, const char *for
     va_end(args);
 }
 
+void dp_summary_sentences_open(struct dp_summary_sentences *s, const char *kind, const char *needs)
+{
+    if (s->n_open == DP_SUMMARY_OPEN_MAX)
+        return;
+    struct dp_summary_open *to = &s->open[s->n_open++];
+    to->kind = kind;
+    snprintf(to->needs, sizeof to->needs, "%s", needs);
+}
+
 int dp_summary_sentences_query(struct dp_query *v, const struct dp_summary_sentences *s, const char *type, int at)
 {
     int status = dp_query_init(v, s->verb, 1);
@@ -146,6 +155,7 @@ static int find_leaks(struct dp_summary_sentences *s)
         to->stack = leaks.stack;
         to->verb = "leaks";
     } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = dp_summary_sentences_add(s, "leak-unknown", 0.1))) {
+        dp_summary_sentences_open(s, "leak", leaks.needs);
         snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
         to->verb = "leaks";
     } else {
@@ -365,6 +375,7 @@ int dp_summary_sentences_find(struct dp_summary_sentences *s)
     } else {
         dp_summary_sentences_looked(
             s, "no heap profile: too few bytes were allocated for a sample; a smaller heap_rate= sees them");
+        dp_summary_sentences_open(s, "heap", "no heap profile: a smaller heap_rate");
     }
     status = status ? status : find_stuck(s);
     status = status ? status : find_locks(s, &paths);

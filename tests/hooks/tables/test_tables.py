@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tables in a tmpfs: what a killed process had recorded is written by `deltaprof recover`, all of it and nothing else."""
+import glob
 import json
 import mmap
 import os
@@ -284,10 +285,18 @@ def that_a_living_process_is_read_without_its_help():
         wait_until(lambda: open(f'/proc/{process.pid}/stat').read().rsplit(')', 1)[1].split()[0] == 'T')
         top = t.deltaprof('top', '--type', 'alloc_objects', process.pid)
         assert all(name in top for name in FUNCTIONS), top
-        for verb in ('tree',), ('leaks',), ('summary',), ('waits',), ('growth',), ('rss',), ('churn',), ('merge', '-o', '/dev/null'), ('check', '--max', '100G'):
+        new = os.path.join(t.out, 'new')
+        for verb in ('tree',), ('leaks',), ('summary',), ('waits',), ('growth',), ('rss',), ('churn',), ('merge', '-o', new), ('check', '--max', '100G'), \
+                ('convert', '-o', new + '.folded'), ('timeline', '-o', new + '.json'), ('pgo', '--for', 'bolt', '-o', new):
             done = subprocess.run([DELTAPROF, *verb, str(process.pid)], capture_output=True, text=True, timeout=60)
-            assert done.returncode in (0, 1) and 'deltaprof ps' not in done.stderr, (verb, done)
+            assert done.returncode in (0, 1) and 'deltaprof ps' not in done.stderr and 'No such file' not in done.stderr, (verb, done)
             assert '/deltaprof.' not in done.stdout + done.stderr, done  # the directory that is deleted
+        with open(new + '.folded') as f:
+            assert any(name in f.read() for name in FUNCTIONS)
+        for path in glob.glob(new + '*'):
+            os.remove(path)
+        done = subprocess.run([DELTAPROF, 'diff', str(process.pid), t.out], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and f'{process.pid}: no file; of a process deltaprof merge {process.pid} -o FILE makes one' in done.stderr, done
         listed = [line.split() for line in t.deltaprof('ps').splitlines()[1:]]
         assert [line[0] for line in listed] == [str(process.pid)] and listed[0][-1] == 'victim_tables', listed
         assert 'heap' in listed[0][-2], listed
@@ -419,12 +428,33 @@ def that_nothing_is_written_through_a_link_or_into_another_users_directory():
             assert os.listdir(directory) == [], name
 
 
+def demand_what_another_user_has(t, process, stays):
+    """Of a process whose user cannot write to the directory of its profiles, until it may; stays: another one that sees its /dev/shm."""
+    def there(*words):
+        done = subprocess.run(['nsenter', f'--mount=/proc/{stays.pid}/ns/mnt', 'env', '-u', 'XDG_RUNTIME_DIR', DELTAPROF, *map(str, words)], capture_output=True,
+                              text=True, timeout=120)
+        assert done.returncode == 0 and not done.stderr, done
+        return done.stdout
+    os.chmod(os.path.dirname(t.out), 0o755)
+    os.chmod(t.out, 0o755)
+    wait_until(lambda: open(f'/proc/{stays.pid}/comm').read() == 'sleep\n')
+    text = there(t.out)
+    assert f'Missing: 1 process (victim_tables {process.pid}) of another user, which cannot write here: chmod 1777 {t.out}, then look again' in text, text
+    text = there(process.pid)
+    assert f'Missing: the ticks of process {process.pid}, whose user cannot write in {t.out}: chmod 1777' in text, text
+    t.kill(process)
+    assert f'Missing: 1 process (victim_tables {process.pid})' in there(t.out)
+    os.chmod(t.out, 0o1777)
+    text = there(t.out)
+    assert 'Missing' not in text and 'kept pending' not in text and 'in use' in text and glob.glob(f'{t.out}/victim_tables.{process.pid}.*.heap.pb.gz'), text
+
+
 def that_a_program_that_changes_its_user_makes_no_directory_of_the_first_one():
     """Its directory is that of the second user: root's, made by nobody, would be closed to root's processes."""
     if os.geteuid() or subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode:
         skip('root and unshare are needed')
     with Tables() as t:
-        env = environment('heap_rate=1,cpu_rate=0,log=none', t.out)
+        env = environment('heap_rate=1,cpu_rate=0,log=none,interval=100ms', t.out)
         script = 'exec 9<>"$0" && mount -t tmpfs none /dev/shm && exec "$@"'
         process = subprocess.Popen(['unshare', '-m', 'sh', '-c', script, t.page, 'env', '-u', 'XDG_RUNTIME_DIR',
                                     f'LD_PRELOAD={env.pop("LD_PRELOAD")}', victim('tables'), '/proc/self/fd/9', '1', 'user'],
@@ -434,11 +464,14 @@ def that_a_program_that_changes_its_user_makes_no_directory_of_the_first_one():
         directories = os.listdir(place)
         owners = [os.stat(os.path.join(place, name)).st_uid for name in directories]
         files = [os.listdir(os.path.join(place, name)) for name in directories]
-        os.chmod(t.out, 0o755)
-        done = subprocess.run(['nsenter', f'--mount=/proc/{process.pid}/ns/mnt', 'env', '-u', 'XDG_RUNTIME_DIR', DELTAPROF, t.out], capture_output=True,
-                              text=True, timeout=120)
-        assert f'Missing: 1 process (victim_tables {process.pid}) of another user, which cannot write here' in done.stdout, done
-        t.kill(process)
+        stays = subprocess.Popen(['nsenter', f'--mount=/proc/{process.pid}/ns/mnt', 'sleep', '600'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            demand_what_another_user_has(t, process, stays)
+        finally:
+            stays.kill()
+            stays.wait()
+            if process.poll() is None:
+                t.kill(process)
         assert directories == ['deltaprof-65534'] and owners == [65534], (directories, owners)
         assert len(files[0]) == 1 and files[0][0].startswith(f'{process.pid}.'), files
 
