@@ -164,8 +164,9 @@ static void log_result(int err)
     if (err && lost)
         dp_store_relaxed(&cause.last, 0); /* logged again: no tick follows that writes the pending profiles */
     if (err)
-        dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m; they %s", paths.files.dir,
-                    (unsigned)geteuid(), !lost ? "stay pending" : dp_agent_tick_lost_words());
+        dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m%s; they %s", paths.files.dir,
+                    (unsigned)geteuid(), err == -EACCES ? " (chmod 1777 lets it)" : "",
+                    !lost ? "stay pending" : dp_agent_tick_lost_words());
     else
         dp_log_once(&cause, 0, "profiles are written in %s again", paths.files.dir);
 }

@@ -438,6 +438,11 @@ def demand_what_another_user_has(t, process, stays):
     os.chmod(os.path.dirname(t.out), 0o755)
     os.chmod(t.out, 0o755)
     wait_until(lambda: open(f'/proc/{stays.pid}/comm').read() == 'sleep\n')
+
+    def logged():
+        with open(os.path.join(t.tables, 'log')) as log:
+            return f'cannot write profiles in {t.out} as uid 65534: EACCES (chmod 1777 lets it); they stay pending' in log.read()
+    wait_until(logged)
     text = there(t.out)
     assert f'Missing: 1 process (victim_tables {process.pid}) of another user, which cannot write here: chmod 1777 {t.out}, then look again' in text, text
     text = there(process.pid)
@@ -454,11 +459,12 @@ def that_a_program_that_changes_its_user_makes_no_directory_of_the_first_one():
     if os.geteuid() or subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode:
         skip('root and unshare are needed')
     with Tables() as t:
-        env = environment('heap_rate=1,cpu_rate=0,log=none,interval=100ms', t.out)
+        env = environment('heap_rate=1,cpu_rate=0,interval=100ms', t.out)
         script = 'exec 9<>"$0" && mount -t tmpfs none /dev/shm && exec "$@"'
-        process = subprocess.Popen(['unshare', '-m', 'sh', '-c', script, t.page, 'env', '-u', 'XDG_RUNTIME_DIR',
-                                    f'LD_PRELOAD={env.pop("LD_PRELOAD")}', victim('tables'), '/proc/self/fd/9', '1', 'user'],
-                                   env=env, start_new_session=True)
+        with open(os.path.join(t.tables, 'log'), 'w') as log:
+            process = subprocess.Popen(['unshare', '-m', 'sh', '-c', script, t.page, 'env', '-u', 'XDG_RUNTIME_DIR',
+                                        f'LD_PRELOAD={env.pop("LD_PRELOAD")}', victim('tables'), '/proc/self/fd/9', '1', 'user'],
+                                       env=env, start_new_session=True, stderr=log)
         wait_until(lambda: t.book()[2][0] > 1000)
         place = f'/proc/{process.pid}/root/dev/shm'
         directories = os.listdir(place)
