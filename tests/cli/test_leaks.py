@@ -227,6 +227,10 @@ Not leaks:
         text = self.run_it('leaks', self.dir.name).decode()
         self.assertRegex(text, r'grew in 30 of 30 ticks, shrank in 0; \S+% of 2\d\d samples were freed\n +chance of another cause: it has ended \S+%, chance \S+%\n')
 
+    def test_a_file_without_a_known_line_has_none(self):
+        self.run_program([Site(['keep@/home/me/leak.js', 'main@/home/me/leak.js'], 6000, lambda t: 60, lambda t, live: 0)])
+        self.assertRegex(self.run_it('leaks', self.dir.name).decode(), r'\n    keep  leak\.js\n')
+
     def test_a_buffer_that_doubles_is_told_as_one(self):
         sizes = [1 << max(20, (700000 * (t + 1)).bit_length()) for t in range(TICKS)]
         for t, size in enumerate(sizes):

@@ -98,7 +98,7 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     }
     if (!has_resident) {
         dp_query_print_error(
-            "rss", "%s has no resident memory (#RssTotal); choose another heap profile of the process, not its last",
+            "rss", "%s has no resident memory (#RssTotal): ticks of a living process have it, its last profile seldom",
             path);
         return DP_EXIT_FAILED;
     }

@@ -133,8 +133,7 @@ static void look_at_absent(struct dp_summary_sentences *s, const struct resident
 static void say_unmeasured(struct dp_summary_sentences *s)
 {
     dp_summary_sentences_looked(s, "resident memory was not measured");
-    dp_summary_sentences_open(s, "held",
-                              "resident memory was not measured: a tick before the end, by a shorter interval");
+    dp_summary_sentences_open(s, "held", "resident memory was measured at no tick: deltaprof rss PID, while it lives");
 }
 
 int dp_summary_sentences_held(struct dp_summary_sentences *s)

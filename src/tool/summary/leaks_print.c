@@ -121,8 +121,9 @@ static void print_stack(const struct dp_summary_leaks *r, size_t from)
         const struct dp_query_naming_frame *f = &v->frames.at.at[v->stack.at[i]];
         const char *file = f->file ? dp_query_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
         char place[256] = "";
-        if (*file)
-            snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
+        int n_file = *file ? snprintf(place, sizeof place, "  %.200s", slash ? slash + 1 : file) : 0;
+        if (*file && f->line > 0)
+            snprintf(place + n_file, sizeof place - (size_t)n_file, ":%lld", (long long)f->line);
         size_t n_used = NAME_COLUMN + strlen(place);
         if (n_columns && n_columns < n_used + 8) /* a narrow terminal: the function counts most */
             n_used -= strlen(place), place[0] = '\0';
