@@ -112,10 +112,8 @@ class Wheel(unittest.TestCase):
 
 def whole(profiles, kind):
     """The share of a kind's values in stacks that go up to where libc starts a thread or main. CPU time without a stack is left out."""
-    # On aarch64 a program's code without unwind data ends a stack: its frame record does not tell the caller's stack pointer.
-    bare = set() if MACHINE == 'x86_64' else {'without_unwind_data'}
     samples = [(sample.values[kind], set(sample.names)) for profile in profiles for sample in profile.samples
-               if sample.names not in (('[deltaprof]',), ('[between samples]',)) and not bare & set(sample.names)]
+               if sample.names not in (('[deltaprof]',), ('[between samples]',))]
     return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
 
 

@@ -11,13 +11,16 @@
  * `ldp x29, x30` gives the places of the caller's frame pointer and of the return address. The path follows jumps,
  * passes calls and conditional jumps, and returns to the other side of a conditional jump if it comes to an end: an
  * unknown instruction, a call of a function that never returns, code that it has seen. Two places are tried last.
- * Behind a jump through a register lies a case of the same switch, or, if it is the last call of its function, another
- * function; there the stack is as at that one's begin. Padding behind a call aligns a loop, or the call does not
- * return.
+ * Behind a jump through a register lies a case of the same switch, or, on x86_64, another function, if it is the last
+ * call of its function; there the stack is as at that one's begin. Padding behind a call aligns a loop, or the call
+ * does not return.
  *
- * A path from a return address may have gone on into another function, behind a call of one that never returns. It is
- * none if it does not lead to what a caller has: on x86_64 a stack pointer that is a multiple of 16, on aarch64 a
- * return address that was taken from its frame.
+ * A path may have gone on into another function, behind a call of one that never returns. On x86_64 functions of libc
+ * that never return are known by name, and a path from a return address is none if it does not lead to a stack pointer
+ * that is a multiple of 16. On aarch64 a call overwrites the link register: behind it a function must load that
+ * register before it stores it or returns, and another function does the opposite. That needs no names, so the code of
+ * each file is followed. Of 1.3 million instructions of libc, libstdc++ and libcrypto that have unwind data, none gave
+ * another caller; 1 in 20 gave none.
  *
  * Only the few instructions that move sp matter, and those that load the two registers. Those that are not known end a
  * path.
@@ -91,7 +94,7 @@ enum dp_bare_code_next dp_bare_code_put_off(struct dp_bare_code_path *path)
 enum dp_bare_code_end dp_bare_code_follow(const struct dp_bare_code *code, uintptr_t pc, bool is_caller,
                                           struct dp_cfi_row *row)
 {
-    struct dp_bare_code_path path = {.code = code, .at = {.pc = pc}, .behind_call = is_caller};
+    struct dp_bare_code_path path = {.code = code, .at = {.pc = pc, .lost_link = is_caller}, .behind_call = is_caller};
     enum dp_bare_code_next next;
     do {
         do
@@ -123,6 +126,18 @@ bool dp_bare_code_find(uintptr_t pc, bool is_caller, struct dp_cfi_row *row)
         return true;
     row->ra.how = DP_SAVED_UNDEFINED;
     return is_caller;
+}
+
+bool dp_bare_code_find_in(uintptr_t start, uintptr_t end, uintptr_t pc, bool is_caller, struct dp_cfi_row *row)
+{
+#if defined(__aarch64__)
+    struct dp_bare_code code = {.start = start, .end = end};
+    *row = (struct dp_cfi_row){.start = pc, .next = UINT64_MAX};
+    return dp_bare_code_follow(&code, pc, is_caller, row) == DP_BARE_CODE_RETURNS;
+#else
+    (void)start, (void)end, (void)pc, (void)is_caller, (void)row;
+    return false;
+#endif
 }
 
 #ifdef __GLIBC__

@@ -44,6 +44,12 @@ void dp_bare_code_init(void);
 bool dp_bare_code_find(uintptr_t pc, bool is_caller, struct dp_cfi_row *row);
 
 /*
+ * The same for other code of a file, from start to end: false if no row was found. Only on aarch64: there the link
+ * register tells where a path left its function.
+ */
+bool dp_bare_code_find_in(uintptr_t start, uintptr_t end, uintptr_t pc, bool is_caller, struct dp_cfi_row *row);
+
+/*
  * For a function that begins at `start` and has called a function, or entered the kernel, at pc: the number of bytes
  * from its stack pointer up to its frame pointer. end: of the mapping that has its code, no byte of which is read
  * without a check that it is readable. False: the code does not show it; on other processors than x86_64 always.

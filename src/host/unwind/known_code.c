@@ -59,6 +59,16 @@ bool dp_known_left_trace(const struct dp_cfi_row *row, uintptr_t pc)
 
 #else
 
+bool dp_known_follows_call(uintptr_t pc)
+{
+    if (pc % 4 || !dp_reach_probe(pc - 4))
+        return false;
+    uint32_t code;
+    memcpy(&code, (const void *)(pc - 4), sizeof code);
+    return code >> 26 == 0x25 || (code & 0xfefff800) == 0xd63f0800 ||
+           (code & 0xfffffc1f) == 0xd63f0000; /* bl, blra*, blr */
+}
+
 bool dp_known_context_start(uintptr_t pc)
 {
     (void)pc;

@@ -30,5 +30,5 @@ bool dp_known_context_start(uintptr_t pc);
  */
 bool dp_known_left_trace(const struct dp_cfi_row *row, uintptr_t pc);
 
-/* Whether the instruction before a return address is a call. The address lies in a loaded file's code. x86_64. */
+/* Whether the instruction before a return address is a call. The address lies in a loaded file's code. */
 bool dp_known_follows_call(uintptr_t pc);

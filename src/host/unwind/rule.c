@@ -42,13 +42,12 @@ uint32_t dp_rule_signal(void)
     return pack(DP_RULE_SIGNAL, 0, UCONTEXT_OFFSET);
 }
 
-/* A frame record of aarch64 does not tell where the caller's stack pointer was. */
 uint32_t dp_rule_none(void)
 {
 #if defined(__x86_64__)
     return pack(DP_RULE_NONE, 16, 16);
 #else
-    return dp_rule_of_kind(DP_RULE_NONE);
+    return pack(DP_RULE_NONE, 16, 16) | DP_RULE_RA_BESIDE << 3;
 #endif
 }
 

@@ -26,7 +26,7 @@
 enum dp_rule_kind {
     DP_RULE_SP, /* CFA = sp + offset */
     DP_RULE_FP, /* CFA = fp + offset */
-    /* No unwind data. On x86_64 the walk follows fp if it leads to code with unwind data; else the stack is cut. */
+    /* No unwind data. The walk follows fp if it leads to code with unwind data; else the stack is cut. */
     DP_RULE_NONE,
     DP_RULE_END,       /* the outermost frame */
     DP_RULE_SIGNAL,    /* the caller was interrupted by a signal; its ucontext lies at sp + offset */
@@ -112,8 +112,10 @@ static inline intptr_t dp_rule_usual_slot(uint64_t word)
  */
 uint32_t dp_rule_signal(void);
 
-/* The rule of code without unwind data: NONE, on x86_64 with the offset and the slot of a function that saves fp and
- * sets it to its frame. */
+/*
+ * The rule of code without unwind data: NONE, with the offset and the slot of a function that saves fp and sets it to
+ * its frame.
+ */
 uint32_t dp_rule_none(void);
 
 /*

@@ -104,9 +104,15 @@ static bool step(struct walk *w, const struct dp_sibling *at, uint32_t rule, boo
     return true;
 }
 
-/* The step of code without rules, by its frame pointer, which must lead up the stack to code that has some. */
+/*
+ * The step of code without rules, by its frame pointer, which must lead up the stack to code that has some. Only on
+ * x86_64: elsewhere it does not tell where the caller's stack pointer was.
+ */
 static bool step_bare(struct walk *w, const struct dp_sibling *at, uint32_t rule, uint32_t generation)
 {
+#if !defined(__x86_64__)
+    return false;
+#endif
     if (rule == dp_rule_hosted() || !w->knows_fp || w->fp < w->sp || !step(w, at, rule, true))
         return false;
     uint64_t value =

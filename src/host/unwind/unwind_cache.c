@@ -91,8 +91,20 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, bool is_caller, 
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;
-    if (!found && id && dp_bare_code_find(lookup_pc + is_caller, is_caller, &row))
-        return dp_rule_make(&row, lookup_pc);
+#if defined(__aarch64__)
+    /* Where generated code was interrupted it is there: its page is. */
+    uintptr_t page = lookup_pc & ~(uintptr_t)(DP_PAGE_LEAST - 1);
+    if (!id && !unknown.end && !is_caller && dp_bare_code_find_in(page, page + DP_PAGE_LEAST, lookup_pc, false, &row)) {
+        rule = dp_rule_make(&row, lookup_pc);
+        return dp_rule_kind(rule) == DP_RULE_LIBUNWIND ? dp_rule_none() : rule;
+    }
+#endif
+    if (!found && id &&
+        (dp_bare_code_find(lookup_pc + is_caller, is_caller, &row) ||
+         dp_bare_code_find_in(object->start, object->end, lookup_pc + is_caller, is_caller, &row))) {
+        rule = dp_rule_make(&row, lookup_pc);
+        return dp_rule_kind(rule) == DP_RULE_LIBUNWIND ? dp_rule_none() : rule; /* libunwind has no data either */
+    }
     if (found && dp_known_left_trace(&row, lookup_pc + 1))
         return dp_rule_hosted();
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
@@ -115,17 +127,31 @@ static void store(uintptr_t behind, uint64_t generation_key, uint64_t value)
     dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, generation_key));
 }
 
-uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
+static uint64_t fill(uintptr_t behind, bool is_caller, uint32_t generation)
 {
     uintptr_t lookup_pc = behind - 1, start;
     dp_object_id object = dp_object_find(lookup_pc);
     bool may_store = object && generation && !dp_objects_unloading();
     uint64_t value = frame_at(object, lookup_pc);
     if (rules_wanted)
-        value |= (uint64_t)make_rule(object, lookup_pc, true, &start) << 32;
+        value |= (uint64_t)make_rule(object, lookup_pc, is_caller, &start) << 32;
     if (may_store && !dp_objects_unloading())
         store(behind, dp_unwind_cache_generation_key(generation), value);
     return value;
+}
+
+uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
+{
+    return fill(behind, true, generation);
+}
+
+uint64_t dp_unwind_cache_exact(uintptr_t pc, uint32_t generation)
+{
+    uint64_t key = dp_unwind_cache_generation_key(generation), value;
+    if (dp_unwind_cache_peek(dp_unwind_cache_rows, dp_load_relaxed(&dp_unwind_cache_mask), key, pc + 1, &value) &&
+        value)
+        return value;
+    return fill(pc + 1, false, generation);
 }
 
 uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation)

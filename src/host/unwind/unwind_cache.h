@@ -41,6 +41,9 @@ static inline uint64_t dp_unwind_cache_key(uintptr_t behind, uint64_t generation
  */
 uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation);
 
+/* The value of an interrupted pc, with the frame of that pc. */
+uint64_t dp_unwind_cache_exact(uintptr_t pc, uint32_t generation);
+
 /*
  * The same for an interrupted pc, but the frame is that of its function's beginning: so that a thread that is
  * interrupted anywhere in a function gives one frame and not one for each instruction. Code of an unknown function is

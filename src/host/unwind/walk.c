@@ -341,7 +341,7 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
             if (!step_exact(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
                 return false;
             /* interrupted frame: no join is possible */
-            enter(w, cache, dp_unwind_cache_get(w->pc + 1, cache->generation));
+            enter(w, cache, dp_unwind_cache_exact(w->pc, cache->generation));
             continue;
         case DP_RULE_END:
             w->ended = true;
@@ -350,7 +350,7 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
         case DP_RULE_NONE:
             if (rule == dp_rule_hosted())
                 return step_hosted(w, cache);
-            return chain_is_good(w, cache->generation) && step(w, rule);
+            return step_bare(w, cache->generation);
         case DP_RULE_LIBUNWIND:
             *how = DP_WALK_LIBUNWIND;
             return false;

@@ -68,17 +68,17 @@ static bool step_signal(struct walk *w, uint32_t rule)
     return w->turns++ < TURNS_MAX;
 }
 
-#if defined(__x86_64__)
 /*
  * Code without unwind data, such as a compiler's at run time: whether the frame pointer register begins a chain that
  * leads, rootward on the thread's own stack, to a call in code with unwind data. A chain is checked once a walk, up to
- * its end; a register with another value fails one of the checks.
+ * its end; a register with another value fails one of the checks. A place where a signal interrupted such code of
+ * aarch64 is refused: the code may not have made its frame yet.
  */
 static bool chain_is_good(struct walk *w, uint32_t generation)
 {
     enum { CHAIN_MAX = 256 };
     uintptr_t sp = w->sp, fp = w->fp;
-    if (w->foreign || !on_own_stack(w))
+    if (w->foreign || !on_own_stack(w) || w->link)
         return false;
     if (fp < w->bare_end && fp >= sp)
         return true;
@@ -98,12 +98,6 @@ static bool chain_is_good(struct walk *w, uint32_t generation)
     }
     return false;
 }
-#else
-static bool chain_is_good(struct walk *w, uint32_t generation)
-{
-    return false;
-}
-#endif
 
 /*
  * The caller of a frame whose rule is SP, FP, EXACT or not, or NONE by its frame pointer. False: its words cannot be
@@ -154,5 +148,28 @@ static bool step_exact(struct walk *w, uint32_t rule)
     if (!(dp_rule_kind(rule) == DP_RULE_SIGNAL ? step_signal(w, rule) : step(w, rule)))
         return false;
     w->n_barred = w->n + 1;
+    return true;
+}
+
+/*
+ * Steps from code without unwind data, by its frame pointer. On x86_64 the words of a frame end where its caller's
+ * begin. On aarch64 they do not, and a caller with unwind data tells where its stack pointer was: its function has put
+ * the caller's frame pointer beside the return address, and its own frame pointer leads to both. A caller that did not
+ * ends the stack.
+ */
+static bool step_bare(struct walk *w, uint32_t generation)
+{
+    if (!chain_is_good(w, generation) || !step(w, dp_rule_none()))
+        return false;
+#if defined(__aarch64__)
+    uint32_t rule = dp_unwind_cache_rule(dp_unwind_cache_get(dp_walk_strip(w->pc), generation));
+    w->n_barred = w->n; /* no word that was read lies where the caller's frame begins */
+    if (dp_rule_kind(rule) == DP_RULE_SP) {
+        uintptr_t sp = w->fp + dp_rule_slot(rule) - (uintptr_t)dp_rule_offset(rule);
+        if (dp_rule_ra(rule) != DP_RULE_RA_BESIDE || sp < w->sp || sp % 16 || w->fp < sp)
+            return false;
+        w->sp = sp;
+    }
+#endif
     return true;
 }

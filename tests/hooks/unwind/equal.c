@@ -5,7 +5,8 @@
  *
  * Built with EQUAL_BACKTRACE, for systems without libunwind, the reference is libgcc's unwinder. It does not say which
  * frame was interrupted, so addresses may differ by one. Stacks that would need libunwind are cut; they must be equal
- * up to there.
+ * up to there. It ends at code without unwind data, such as a PLT that a signal interrupted; ours must then be equal up
+ * to there and go on to the end.
  *
  * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: with the thread's cache as it
  * is, once more, and with an empty cache. All must equal libunwind's frames. Prints the number of stacks, frames, and
@@ -28,6 +29,18 @@ enum { DEPTH = 256 };
 #ifdef EQUAL_BACKTRACE
 #include <execinfo.h>
 enum { TOLERANCE = 1 };
+struct bases { /* struct dwarf_eh_bases of libgcc */
+    void *of[3];
+};
+const void *_Unwind_Find_FDE(void *pc, struct bases *bases);
+
+/* Whether libgcc has no unwind data for an address. */
+static bool is_bare(uintptr_t pc)
+{
+    struct bases bases;
+    return !_Unwind_Find_FDE((void *)pc, &bases);
+}
+
 static inline __attribute__((always_inline)) unsigned reference(const struct deltaprof_site *site, uintptr_t *theirs)
 {
     void *found[DEPTH];
@@ -42,6 +55,12 @@ static inline __attribute__((always_inline)) unsigned reference(const struct del
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 enum { TOLERANCE = 0 };
+static bool is_bare(uintptr_t pc)
+{
+    (void)pc;
+    return false;
+}
+
 static inline __attribute__((always_inline)) unsigned reference(const struct deltaprof_site *site, uintptr_t *theirs)
 {
     unsigned n = 0;
@@ -61,7 +80,7 @@ static inline __attribute__((always_inline)) unsigned reference(const struct del
 #endif
 
 static const char *victim;
-static unsigned long n_stacks, n_frames, n_foreign, n_bad;
+static unsigned long n_stacks, n_frames, n_foreign, n_longer, n_bad;
 
 static void show(const char *what, const struct dp_stack *ours, const uintptr_t *theirs, unsigned n_theirs)
 {
@@ -80,9 +99,11 @@ static void compare(const char *what, const struct deltaprof_site *site, const u
 {
     struct dp_stack ours;
     dp_unwind_walk(DP_KIND_HEAP, dp_thread_scratch(), site, &ours);
-    bool same = (ours.depth == n_theirs || (TOLERANCE && ours.cut && dp_unwind_wants_module())) &&
+    bool longer = n_theirs && ours.depth > n_theirs && !ours.cut && is_bare(theirs[n_theirs - 1]);
+    bool same = (ours.depth == n_theirs || longer || (TOLERANCE && ours.cut && dp_unwind_wants_module())) &&
                 ours.hash == dp_stack_hash(ours.frames, ours.depth);
-    for (unsigned i = 0; same && i < ours.depth; i++)
+    n_longer += longer;
+    for (unsigned i = 0; same && i < (longer ? n_theirs : ours.depth); i++)
         same = dp_frame_get(ours.frames[i])->pc - theirs[i] <= TOLERANCE;
     if (!same && n_bad++ < 5)
         show(what, &ours, theirs, n_theirs);
@@ -133,7 +154,7 @@ int main(int argc, char **argv)
         dlclose(shapes);
         dp_objects_unload_end();
     }
-    printf("%lu stacks, %lu frames, %lu stacks took libunwind, %lu cut, %lu wrong\n", n_stacks, n_frames, n_foreign,
-           (unsigned long)dp_stats_read(DP_STAT_STACKS_CUT), n_bad);
+    printf("%lu stacks, %lu frames, %lu stacks took libunwind, %lu longer, %lu cut, %lu wrong\n", n_stacks, n_frames,
+           n_foreign, n_longer, (unsigned long)dp_stats_read(DP_STAT_STACKS_CUT), n_bad);
     return n_bad ? 1 : 0;
 }

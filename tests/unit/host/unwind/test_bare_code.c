@@ -112,7 +112,57 @@ static void calls_return_to_where_the_unwind_data_say(void **state)
     assert_true(n_same > 1000);
     assert_true(n_other * 20 < n_same);
     assert_true(n_unknown * 2 < n_same); /* calls of functions that never return, of which libc has many */
+#if defined(__aarch64__)
+    assert_int_equal(n_other, 0);
+#endif
 }
+
+#if defined(__aarch64__)
+
+/*
+ * Whether two rules lead to the same caller although they differ: where a register was stored, and behind the load of
+ * it, the register and the stack have its value; behind mov sp, x29 both registers lead to the frame.
+ */
+static bool are_equal(uint32_t read, uint32_t rule)
+{
+    if (dp_rule_offset(read) != dp_rule_offset(rule))
+        return false;
+    if (dp_rule_kind(read) == dp_rule_kind(rule))
+        return read == rule || dp_rule_ra(read) == DP_RULE_RA_LINK || dp_rule_ra(rule) == DP_RULE_RA_LINK;
+    return dp_rule_kind(read) == DP_RULE_SP && dp_rule_kind(rule) == DP_RULE_FP &&
+           dp_rule_slot(read) == dp_rule_slot(rule) && dp_rule_ra(read) == dp_rule_ra(rule);
+}
+
+/* Every instruction of every eighth function in libc, also without the names of functions that never return. */
+static void interrupted_code_returns_to_where_the_unwind_data_say(void **state)
+{
+    struct dp_bare_code code = {.start = of_libc.start, .end = of_libc.end};
+    uint32_t n_same = 0, n_other = 0, n_unknown = 0;
+    for (uint32_t i = 0; i + 1 < of_libc.cfi.n_fdes; i += 8) {
+        uintptr_t from = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i],
+                  to = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i + 2];
+        for (uintptr_t pc = from; pc + STEP_BYTES <= to && to - from < 16384; pc += STEP_BYTES) {
+            struct dp_cfi_row row, read = {0};
+            if (dp_cfi_find(&of_libc.cfi, pc, &row) <= 0)
+                continue;
+            uint32_t rule = dp_rule_make(&row, pc), kind = dp_rule_kind(rule);
+            if ((kind != DP_RULE_SP && kind != DP_RULE_FP) || row.signal)
+                continue;
+            if (dp_bare_code_follow(&code, pc, false, &read) != DP_BARE_CODE_RETURNS)
+                n_unknown++;
+            else if (are_equal(dp_rule_make(&read, pc), rule))
+                n_same++;
+            else
+                n_other++;
+        }
+    }
+    print_message("%u the same, %u another one, %u unknown\n", n_same, n_other, n_unknown);
+    assert_true(n_same > 10000);
+    assert_int_equal(n_other, 0);
+    assert_true(n_unknown * 8 < n_same);
+}
+
+#endif
 
 #if defined(__x86_64__)
 
@@ -241,6 +291,70 @@ static void the_other_side_of_a_jump_is_tried(void **state)
     assert_int_equal(row.ra.offset, -16);
 }
 
+/* mov x12, 7664; sub sp, sp, x12; stp x29, x30, [sp]; bl; mov x12, 7664; ldp x29, x30, [sp]; add sp, sp, x12; ret */
+static void a_large_frame_is_taken_off_by_a_number_in_a_register(void **state)
+{
+    static const uint32_t code[] = {0xd283be0c, 0xcb2c63ff, 0xa9007bfd, 0x94000000,
+                                    0xd283be0c, 0xa9407bfd, 0x8b2c63ff, 0xd65f03c0},
+                          other[] = {0xd283be0c, 0xaa0103ec, 0x8b2c63ff, 0xd65f03c0}; /* mov x12, x1 between */
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(code, 3, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.offset, 7664);
+    assert_int_equal(row.ra.offset, -7656);
+    assert_int_equal(FOLLOW(code, 0, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.offset, 0);
+    assert_int_equal(row.ra.how, DP_SAVED_SAME);
+    assert_int_equal(FOLLOW(other, 0, &row), DP_BARE_CODE_UNKNOWN);
+}
+
+/* sub sp, sp, 48; nop; stp x29, x30, [sp, 16]; bl; ldp x29, x30, [sp, 16]; add sp, sp, 48; ret */
+static void registers_that_are_stored_later_still_have_the_callers_values(void **state)
+{
+    static const uint32_t code[] = {0xd100c3ff, 0xd503201f, 0xa9017bfd, 0x94000000, 0xa9417bfd, 0x9100c3ff, 0xd65f03c0};
+    struct dp_cfi_row row;
+    for (size_t from = 1; from <= 2; from++) {
+        assert_int_equal(FOLLOW(code, from, &row), DP_BARE_CODE_RETURNS);
+        assert_int_equal(row.offset, 48);
+        assert_int_equal(row.ra.how, DP_SAVED_SAME);
+        assert_int_equal(row.fp.how, DP_SAVED_SAME);
+    }
+    assert_int_equal(FOLLOW(code, 3, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.ra.offset, -24);
+}
+
+static void a_last_call_through_a_register_returns_to_the_caller(void **state)
+{
+    static const uint32_t code[] = {0x94000000, 0xa8c27bfd, 0xd61f0200}, /* bl; ldp x29, x30, [sp], 32; br x16 */
+        plt[] = {0x90000010, 0xf9400211, 0x91000210, 0xd61f0220},        /* adrp; ldr; add; br x17 */
+        moved[] = {0xaa0203f0, 0xd61f0200},                              /* mov x16, x2; br x16 */
+        unknown[] = {0xf9400001, 0xd61f0020, 0xa8c27bfd, 0xd65f03c0},    /* ldr x1, [x0]; br x1; ... */
+        cases[] = {0x8b238823, 0xd61f0060, 0xa8c27bfd, 0xd65f03c0};      /* add x3, x1, w3, sxtb 2; br x3; ... */
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(code, 0, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.offset, 32);
+    for (size_t from = 0; from < 4; from++) {
+        assert_int_equal(FOLLOW(plt, from, &row), DP_BARE_CODE_RETURNS);
+        assert_int_equal(row.offset, 0);
+        assert_int_equal(row.ra.how, DP_SAVED_SAME);
+    }
+    assert_int_equal(FOLLOW(moved, 0, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.ra.how, DP_SAVED_SAME);
+    assert_int_equal(FOLLOW(unknown, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(cases, 0, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.offset, 32);
+}
+
+/* A function ends in a call of one that never returns; behind it another one begins. */
+static void a_path_does_not_go_on_into_another_function(void **state)
+{
+    static const uint32_t framed[] = {0x94000000, 0xa9be7bfd, 0x910003fd, 0x94000000, 0xa8c27bfd, 0xd65f03c0},
+                          leaf[] = {0x94000000, 0x8b000020, 0xd65f03c0}; /* bl; add x0, x1, x0; ret */
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(framed, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(leaf, 0, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(FOLLOW(leaf, 1, &row), DP_BARE_CODE_RETURNS);
+}
+
 static void code_that_never_returns_has_no_caller(void **state)
 {
     static const uint32_t breaks[] = {0xd503201f, 0xd4200000}, loops[] = {0x14000000},
@@ -263,6 +377,13 @@ int main(void)
         cmocka_unit_test(a_frame_pointer_leads_to_the_frame),
         cmocka_unit_test(the_other_side_of_a_jump_is_tried),
         cmocka_unit_test(code_that_never_returns_has_no_caller),
+#if defined(__aarch64__)
+        cmocka_unit_test(interrupted_code_returns_to_where_the_unwind_data_say),
+        cmocka_unit_test(a_large_frame_is_taken_off_by_a_number_in_a_register),
+        cmocka_unit_test(registers_that_are_stored_later_still_have_the_callers_values),
+        cmocka_unit_test(a_last_call_through_a_register_returns_to_the_caller),
+        cmocka_unit_test(a_path_does_not_go_on_into_another_function),
+#endif
     };
     if (!dl_iterate_phdr(find, NULL))
         return 1;
