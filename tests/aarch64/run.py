@@ -10,6 +10,7 @@ work there, or the named ones. Tests that compile or need programs that the gues
 The second form runs tests/bundle/test_bundle.py with an archive for aarch64, and with programs that it compiled here.
 PYTHONPATH leads to its modules.
 """
+import concurrent.futures
 import json
 import os
 import re
@@ -23,11 +24,15 @@ HERE, ROOT, BUILD = os.path.join(TOP, 'tests/aarch64'), os.path.join(DIR, 'root'
 KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 KERNELS = {'4k': 'linux-image-cloud-arm64', '16k': 'linux-image-arm64-16k'}
 KERNELS_OF = 'trixie'  # the first release with a kernel of 16 KiB
+MANY_CORES = '4k'  # the guest with four processors, for the stress tests; everything else uses two
 SECONDS = 700  # that a guest may take for the short choice
 
 # A test, and its cases; none: all.
 SHORT = {
     'unit mem': [], 'unit vma': [], 'unit bare_code': [], 'unit loader older glibc': [],
+    'hooks bare': ['that_frames_of_every_form_are_passed', 'that_callbacks_of_libc_are_passed', 'that_an_interrupted_function_without_a_frame_is_passed'],
+    'hooks generated': ['that_frame_pointers_lead_through_generated_code', 'that_another_value_in_the_register_gives_no_wrong_frame'],
+    'stress record': [], 'stress unwind_cache': [], 'stress events': [], 'stress core': [],
     'hooks exact': ['that_eight_threads_with_fork_and_dlopen_are_counted_exactly'],
     'hooks locks': ['that_the_profiles_agree_to_the_nanosecond'],
     'hooks fork': ['that_a_tick_between_two_blocks_of_a_child_loses_nothing'],
@@ -35,12 +40,15 @@ SHORT = {
                      'that_an_out_of_memory_kill_loses_no_more'],  # here in a control group of version 2
     'hooks crash': ['that_a_stack_overflow_delivers', 'that_a_crash_while_threads_allocate_and_ticks_run_delivers'],
 }
+# Of these, the ones that know no pages run in one guest.
+ONCE = {'unit bare_code', 'hooks bare', 'hooks generated', 'stress record', 'stress unwind_cache', 'stress events', 'stress core'}
 SHORT_TARGETS = ['deltaprof', 'deltaprof_preload', 'gzip', 'symbolize', 'lines', 'unwind', 'plugin', 'profile_pb2',
                  'test_mem', 'test_vma', 'test_bare_code', 'test_loader_older'] + \
-                ['victim_' + v for v in ('exact', 'locks', 'storm', 'tables', 'crash')]
+                ['victim_' + v for v in ('exact', 'locks', 'storm', 'tables', 'crash', 'bare', 'generated')] + \
+                ['stress_' + s for s in ('record', 'unwind_cache', 'events', 'core')]
 # `unit symbolize` compiles, `unit gate model` takes minutes of emulation.
 NOT_IN_ALL = {'unit symbolize', 'unit gate model'}
-HOOKS_IN_ALL = {'exact', 'maps', 'locks', 'waiting', 'crash', 'fork', 'exit', 'loader', 'process', 'static', 'python'}
+HOOKS_IN_ALL = {'bare', 'exact', 'maps', 'locks', 'waiting', 'crash', 'fork', 'exit', 'loader', 'process', 'static', 'python'}
 CASES_IN_ALL = {'hooks locks': [  # shares of holders depend on time, which is the emulator's
     'that_the_profiles_agree_to_the_nanosecond', 'that_waits_count_however_they_end', 'that_every_primitive_works_and_is_labelled',
     'that_locks_may_be_destroyed_and_holders_may_end', 'that_a_tenure_ends_in_cond_wait', 'that_children_forked_under_contention_balance',
@@ -74,14 +82,22 @@ def apt(tool, *arguments):
     return subprocess.run([tool, '-o', f'Dir::State={at}/state', '-o', f'Dir::State::status={at}/status', '-o', f'Dir::Cache={at}/cache',
                            '-o', f'Dir::Etc::sourcelist={at}/sources.list', '-o', 'Dir::Etc::sourceparts=-', '-o', 'APT::Architecture=arm64',
                            '-o', 'APT::Architectures::=arm64', '-o', 'APT::Sandbox::User=root', '-o', f'APT::Default-Release={release()}',
+                           '-o', 'Acquire::Languages=none', '-o', 'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false',
                            *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, cwd=at)
 
 
-def known_package(line):
-    for name in line.split('|'):
-        if re.search('Candidate: [^(]', apt('apt-cache', 'policy', name).stdout):
-            return name
-    skip(f'{release()} has no {line} for arm64')
+def wanted_packages():
+    """A line of the file is one package, under one of some names."""
+    with open(os.path.join(HERE, 'packages')) as f:
+        return [line.strip().split('|') for line in f if line.strip() and line[0] != '#']
+
+
+def known_packages(wanted):
+    known = set(re.findall(r'^(\S+):\n +Installed: .*\n +Candidate: [^(]', apt('apt-cache', 'policy', *sum(wanted, [])).stdout, re.M))
+    for names in wanted:
+        if not known & set(names):
+            skip(f'{release()} has no {"|".join(names)} for arm64')
+    return [next(name for name in names if name in known) for names in wanted]
 
 
 def fetch(*arguments):
@@ -103,7 +119,7 @@ def unpack_system():
     with open(os.path.join(at, 'sources.list'), 'w') as f:
         f.writelines(f'deb [signed-by={KEYRING}] http://deb.debian.org/debian {r} main\n' for r in sorted({release(), KERNELS_OF}))
     fetch('update')
-    wanted = [known_package(line.strip()) for line in open(os.path.join(HERE, 'packages')) if line.strip() and line[0] != '#']
+    wanted = known_packages(wanted_packages())
     fetch('install', '-y', '--no-install-recommends', '--download-only', *wanted)
     os.makedirs(ROOT)
     archives = os.path.join(at, 'cache/archives')
@@ -116,17 +132,21 @@ def unpack_system():
                 to = os.path.relpath(ROOT + os.readlink(link), d)
                 os.remove(link)
                 os.symlink(to, link)
+
+
+def unpack_kernels():
+    """The kernel is one of the first files in its package: the rest is not unpacked."""
+    at, unpacked = os.path.join(DIR, 'apt'), os.path.join(DIR, 'kernel')
+    os.makedirs(unpacked, exist_ok=True)
     for size, package in KERNELS.items():
-        depends = apt('apt-cache', '-t', KERNELS_OF, 'depends', f'{package}').stdout
-        image = re.search(r'Depends: (linux-image-\S+)', depends)
+        image = re.search(r'Depends: (linux-image-\S+)', apt('apt-cache', '-t', KERNELS_OF, 'depends', package).stdout)
         if not image:
             skip(f'{KERNELS_OF} has no {package}')
         fetch('download', image.group(1))
         deb = next(f for f in os.listdir(at) if f.startswith(image.group(1) + '_'))
-        unpacked = os.path.join(DIR, 'kernel')
-        run('sh', '-c', f'mkdir -p "$2" && dpkg-deb --fsys-tarfile "$1" | tar x -C "$2" --wildcards "./boot/vmlinuz*"', 'sh',
-            os.path.join(at, deb), unpacked)
-        os.replace(os.path.join(unpacked, 'boot', 'vmlinuz-' + image.group(1)[len('linux-image-'):]), os.path.join(DIR, 'vmlinuz-' + size))
+        kernel = './boot/vmlinuz-' + image.group(1)[len('linux-image-'):]
+        run('sh', '-c', 'dpkg-deb --fsys-tarfile "$1" 2>/dev/null | tar x -C "$2" --occurrence=1 "$3"', 'sh', os.path.join(at, deb), unpacked, kernel)
+        os.replace(os.path.join(unpacked, kernel), os.path.join(DIR, 'vmlinuz-' + size))
         os.remove(os.path.join(at, deb))
     shutil.rmtree(os.path.join(at, 'cache'))
 
@@ -213,7 +233,7 @@ def names_under(at, wanted):
 
 
 def pack_system():
-    unused = re.compile(r'\.[ao]$|^(usr/include|usr/share/(doc|man|locale|i18n|info)|usr/lib/gcc|boot)/')
+    unused = re.compile(r'\.[ao]$|^(usr/include|usr/share/(doc|man|locale|i18n|info|perl)|usr/lib/gcc|boot)/|/(gconv|ldscripts|gprofng|perl\S*)/|san\.so')
     archive(os.path.join(DIR, 'system.cpio'), ROOT, with_directories([n for n in names_under(ROOT, lambda path: True) if not unused.search(n)]))
 
 
@@ -251,11 +271,11 @@ def tests_of(choice):
     jobs = []
     for t in json.loads(run('meson', 'introspect', '--tests', BUILD)):
         suite, _, short = t['name'].partition(' ')
-        known = suite == 'unit' and t['name'] not in NOT_IN_ALL or suite == 'hooks' and short in HOOKS_IN_ALL
+        known = suite in ('unit', 'stress') and t['name'] not in NOT_IN_ALL or suite == 'hooks' and short in HOOKS_IN_ALL
         cases = (SHORT if choice is SHORT else CASES_IN_ALL).get(t['name'], [])
         if t['name'] in choice or (choice == 'all' and known):
             command = ['/usr/bin/python3' if os.path.basename(c).startswith('python3') and i == 0 else c for i, c in enumerate(t['cmd'])]
-            jobs.append({'name': t['name'], 'cmd': command + cases, 'env': t['env'], 'timeout': 4 * t['timeout'] if choice is not SHORT else 300})
+            jobs.append({'name': t['name'], 'cmd': command + cases, 'env': t['env'], 'timeout': 4 * t['timeout'] if choice is not SHORT else 600})
     return jobs
 
 
@@ -278,7 +298,8 @@ def boot(size, jobs, seconds, results):
     with open(os.path.join(at, 'initrd'), 'wb') as f:
         for part in os.path.join(DIR, 'system.cpio'), os.path.join(DIR, 'tree.cpio'), os.path.join(at, 'job.cpio'):
             shutil.copyfileobj(open(part, 'rb'), f)
-    command = ['qemu-system-aarch64', '-M', 'virt', '-cpu', 'max,pauth-impdef=on', '-accel', 'tcg,thread=multi', '-smp', '2', '-m', '3072',
+    cores = '4' if size == MANY_CORES else '2'
+    command = ['qemu-system-aarch64', '-M', 'virt', '-cpu', 'max,pauth-impdef=on', '-accel', 'tcg,thread=multi', '-smp', cores, '-m', '3072',
                '-kernel', os.path.join(DIR, 'vmlinuz-' + size), '-initrd', os.path.join(at, 'initrd'),
                '-append', 'console=ttyAMA0 quiet panic=-1', '-nographic', '-no-reboot', '-nic', 'none']
     try:
@@ -303,18 +324,26 @@ def main():
     named = [a for a in arguments if a not in KERNELS]
     choice = 'all' if named == ['all'] else named or SHORT
     os.makedirs(DIR, exist_ok=True)
-    if not os.path.exists(os.path.join(DIR, 'system.cpio')):
-        unpack_system()
-        pack_system()
-    if bundle:
-        jobs = pack_bundle(bundle, named)
-    else:
-        configure()
-        build(choice is not SHORT)
-        pack_tree()
-        jobs = tests_of(choice)
+    unpacked, wanted, kernels = os.path.join(DIR, 'unpacked'), repr(wanted_packages()), None
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        if not os.path.exists(unpacked) or open(unpacked).read() != wanted:
+            unpack_system()
+            kernels = pool.submit(unpack_kernels)  # meanwhile this is built
+        if bundle:
+            jobs = pack_bundle(bundle, named)
+        else:
+            configure()
+            build(choice is not SHORT)
+            pack_tree()
+            jobs = tests_of(choice)
+        if kernels:
+            pack_system()
+            kernels.result()
+            with open(unpacked, 'w') as f:
+                f.write(wanted)
+    jobs = {size: [j for j in jobs if choice is not SHORT or size == MANY_CORES or j['name'] not in ONCE] for size in sizes}
     results = {}
-    guests = [threading.Thread(target=boot, args=(size, jobs, SECONDS if choice is SHORT else 7200, results)) for size in sizes]
+    guests = [threading.Thread(target=boot, args=(size, jobs[size], SECONDS if choice is SHORT else 7200, results)) for size in sizes]
     for guest in guests:
         guest.start()
     for guest in guests:
@@ -324,7 +353,7 @@ def main():
         print(f'---- kernel with pages of {size}\n{results[size]}')
         ok = re.findall(r'^== (.*): (?:ok|skipped) \(', results[size], re.M)
         is_size = f'== pages of {int(size[:-1]) * 1024} bytes' in results[size]
-        failed |= not is_size or '== end' not in results[size] or sorted(ok) != sorted(j['name'] for j in jobs)
+        failed |= not is_size or '== end' not in results[size] or sorted(ok) != sorted(j['name'] for j in jobs[size])
     sys.exit(failed)
 
 

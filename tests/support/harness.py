@@ -59,8 +59,14 @@ def environment(conf='', out=None, preload=True, behind=(), extra=None):
     return env
 
 
+def share(n):
+    """How often a test repeats something: fewer times in a guest, where each takes long."""
+    return max(min(n, 2), n * int(os.environ.get('DELTAPROF_TEST_PERCENT', '100')) // 100)
+
+
 def run(argv, conf='', preload=True, behind=(), timeout=180, extra=None, cwd=None, stdin=None, text=True, out=None):
     out = out or new_directory()
+    timeout *= int(os.environ.get('DELTAPROF_TEST_SLOWER', '1'))
     done = subprocess.run(argv, env=environment(conf, out, preload, behind, extra), timeout=timeout, cwd=cwd,
                           stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text)
     return Run(done.stdout, done.stderr, done.returncode, out)

@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 
-from harness import main, new_directory, profiles, run, victim
+from harness import main, new_directory, profiles, run, share, victim
 
 N = int(os.environ.get('DELTAPROF_TEST_FORKS', '1000'))
 
@@ -39,7 +39,7 @@ def that_no_child_of_a_busy_process_hangs():
 def that_a_tick_between_two_blocks_of_a_child_loses_nothing():
     # The first block is made when a tick is due: it starts the agent, which reports it. The nine others come later.
     out = new_directory()
-    r, parent, children = storm(40, 'heap_rate=1,interval=50ms,keep=0', out, out=out)
+    r, parent, children = storm(share(40), 'heap_rate=1,interval=50ms,keep=0', out, out=out)
     blocks, _ = reported(r, parent)
     assert blocks == {pid: 10 * n for pid, n in children.items()}, sorted(blocks.values())
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 import reader
-from harness import BUILD, environment, main, need, new_directory, skip, victim, wait_until
+from harness import BUILD, environment, main, need, new_directory, share, skip, victim, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 FUNCTIONS = ['makes_one', 'makes_two', 'makes_three']
@@ -126,7 +126,7 @@ def lies_between(t, process=0, extra=0):
 
 
 def killed(rounds, threads, mode='plain', processes=1, conf='heap_rate=1,cpu_rate=0,log=none'):
-    for _ in range(rounds):
+    for _ in range(share(rounds)):
         with Tables() as t:
             process = t.start(threads, mode, conf)
             events = random.randrange(1000, 60000)
