@@ -96,7 +96,7 @@ static void free_near(int32_t tid)
 }
 
 /* 0: there is no room near its place, or another thread enters it. */
-static dp_cpu_slot enter_id(int32_t tid, int64_t credited_ns)
+static dp_cpu_slot enter_id(int32_t tid, int64_t credited_ns, bool is_own)
 {
     dp_cpu_slot slot = dp_tids_claim(&tids, tid);
     if (!slot) {
@@ -110,17 +110,17 @@ static dp_cpu_slot enter_id(int32_t tid, int64_t credited_ns)
     dp_store_relaxed(&thread->timer, 0);
     begin_slot(thread);
     thread->seen = 0;
-    if (!dp_tids_publish(&tids, slot, tid))
+    if (is_own ? !dp_tids_publish_own(&tids, slot, tid) : !dp_tids_publish(&tids, slot, tid))
         return 0;
     dp_add_relaxed(&dp_cpu_state.n_threads, 1);
     return slot;
 }
 
-dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
+dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns, bool is_own)
 {
     dp_cpu_slot slot = 0;
     for (unsigned i = 0; !slot && i < DP_TIDS_TRIES && !dp_cpu_thread_find(tid); i++)
-        slot = enter_id(tid, credited_ns);
+        slot = enter_id(tid, credited_ns, is_own);
     return slot;
 }
 
@@ -351,7 +351,7 @@ void dp_cpu_thread_begins(void)
     int64_t credited_ns = slot ? dp_load_relaxed(&dp_cpu_thread_at(slot)->credited_ns) : 0;
     if (slot && (dp_load_relaxed(&dp_cpu_thread_at(slot)->has_ended) || credited_ns > dp_cpu_own_clock_ns()))
         dp_cpu_thread_renew(slot, credited_ns); /* an earlier thread had this id; maybe it ended unseen */
-    if (!slot && !(slot = dp_cpu_thread_add(tid, 0)))
+    if (!slot && !(slot = dp_cpu_thread_add(tid, 0, true)))
         slot = dp_cpu_thread_find(tid); /* a scan has added it meanwhile */
     if (slot)
         dp_cpu_thread_time(slot);

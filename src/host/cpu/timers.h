@@ -60,9 +60,12 @@ static inline void dp_cpu_tell(int32_t tid, int64_t clock_ns, uint32_t labels, c
 struct dp_cpu_thread *dp_cpu_thread_at(dp_cpu_slot slot);
 int32_t dp_cpu_thread_tid(dp_cpu_slot slot); /* 0: the slot is free */
 
-/* The slot of a thread; add makes it, 0: the table is full there, or another thread is making it. */
+/*
+ * The slot of a thread; add makes it. 0: the table is full there, or another thread is making it. is_own: it is the
+ * calling thread's; 0 then means that it is there or that the table is full.
+ */
 dp_cpu_slot dp_cpu_thread_find(int32_t tid);
-dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns);
+dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns, bool is_own);
 
 /* Deletes the timer, and frees the slot. For a thread that has left the kernel, or if the profile is off. */
 void dp_cpu_thread_remove(dp_cpu_slot slot, int32_t tid);

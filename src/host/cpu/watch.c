@@ -129,7 +129,7 @@ static int enter_thread(int32_t tid, void *first)
     bool is_new = !slot;
     if (!slot) {
         int64_t clock_ns = *(bool *)first ? dp_cpu_clock_ns(tid) : 0;
-        if (clock_ns >= 0 && !(slot = dp_cpu_thread_add(tid, clock_ns)) && !dp_cpu_thread_find(tid))
+        if (clock_ns >= 0 && !(slot = dp_cpu_thread_add(tid, clock_ns, false)) && !dp_cpu_thread_find(tid))
             dp_stats_add(DP_STAT_CPU_UNLISTED, 1);
     }
     if (!slot)

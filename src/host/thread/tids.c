@@ -11,9 +11,18 @@
  * so at least one of the two threads sees the other's claim. Both may, and then the id is not entered: whoever needs it
  * in the table tries again.
  *
+ * A thread that enters its own id does not try again: the other one may have been preempted between its claim and its
+ * look, for longer than the whole life of this thread. It takes the other claim away instead: it makes it TAKEN, and
+ * publishes its own. The place stays TAKEN until the other thread, which may still write beside it, comes to publish,
+ * finds its claim gone and frees the place. A thread has one such entry under way at most, so nobody takes its claim.
+ *
  * [SLOT]: the store of an id releases what its owner wrote beside it; the claim of a place acquires it.
  */
 #include "host/thread/tids.h"
+
+#include <limits.h>
+
+#define TAKEN INT32_MIN /* of a place: the thread that claimed it has to free it */
 
 /* Place i of a thread. Threads are created with rising ids, so neighbours share a line. */
 static uint32_t place_of(int32_t tid, uint32_t i)
@@ -52,11 +61,31 @@ static bool is_elsewhere(struct dp_tids *tids, uint32_t place, int32_t tid)
     return false;
 }
 
+/* Frees the place if the claim was taken away. */
+static bool publish(struct dp_tids *tids, uint32_t slot, int32_t tid, bool is_alone)
+{
+    int32_t claim = -tid;
+    if (dp_cas_total(&tids->at[slot - 1], &claim, is_alone ? tid : 0)) /* [SLOT], [TWICE] */
+        return is_alone;
+    dp_store_release(&tids->at[slot - 1], 0); /* [SLOT] */
+    return false;
+}
+
 bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid)
 {
-    bool is_alone = !is_elsewhere(tids, slot - 1, tid);
-    dp_store_release(&tids->at[slot - 1], is_alone ? tid : 0); /* [SLOT] */
-    return is_alone;
+    return publish(tids, slot, tid, !is_elsewhere(tids, slot - 1, tid));
+}
+
+bool dp_tids_publish_own(struct dp_tids *tids, uint32_t slot, int32_t tid)
+{
+    bool is_alone = true;
+    for (uint32_t i = 0; i < DP_TIDS_PLACES; i++) {
+        uint32_t place = place_of(tid, i);
+        int32_t other = -tid;
+        if (place != slot - 1 && !dp_cas_total(&tids->at[place], &other, TAKEN)) /* [TWICE] */
+            is_alone = is_alone && other != tid;
+    }
+    return publish(tids, slot, tid, is_alone);
 }
 
 bool dp_tids_remove(struct dp_tids *tids, uint32_t slot, int32_t tid)

@@ -14,7 +14,7 @@ enum { DP_TIDS_BUCKETS = 256, DP_TIDS_BUCKET = 16, DP_TIDS_MAX = DP_TIDS_BUCKETS
 
 /* Zeroed is empty. A slot is a number from 1 on; 0: none. */
 struct dp_tids {
-    _Alignas(64) _Atomic int32_t at[DP_TIDS_MAX]; /* 0: free; -id: claimed */
+    _Alignas(64) _Atomic int32_t at[DP_TIDS_MAX]; /* 0: free; -id: claimed; INT32_MIN: see tids.c */
 };
 
 /* The id in a slot; 0 or less: none. What the slot's owner stored before it published the id is visible. */
@@ -30,11 +30,12 @@ uint32_t dp_tids_find(struct dp_tids *tids, int32_t tid);
  * To enter an id: claim returns a slot that find does not return yet; 0: no slot near its places is free. The caller
  * fills the data of the slot and publishes the id. publish returns false, and frees the slot, if another thread has
  * entered the id or is about to. That thread may then withdraw too: if find does not find the id, the caller enters it
- * again, up to DP_TIDS_TRIES times.
+ * again, up to DP_TIDS_TRIES times. publish_own is for the thread that has the id: false means that find finds it.
  */
 enum { DP_TIDS_TRIES = 16 };
 uint32_t dp_tids_claim(struct dp_tids *tids, int32_t tid);
 bool dp_tids_publish(struct dp_tids *tids, uint32_t slot, int32_t tid);
+bool dp_tids_publish_own(struct dp_tids *tids, uint32_t slot, int32_t tid);
 
 /*
  * Frees the slot of an id. False: the id does not stand there any more. Between withdraw, which returns the same, and

@@ -79,7 +79,7 @@ dp_wall_slot dp_wall_thread_find(int32_t tid)
 }
 
 /* 0: another thread enters it. */
-static dp_wall_slot enter_id(dp_wall_slot slot, int32_t tid, const struct dp_wall_clocks *now)
+static dp_wall_slot enter_id(dp_wall_slot slot, int32_t tid, const struct dp_wall_clocks *now, bool is_own)
 {
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     dp_store_relaxed(&t->run_ns, now->clock_ns);
@@ -98,10 +98,11 @@ static dp_wall_slot enter_id(dp_wall_slot slot, int32_t tid, const struct dp_wal
     t->is_still = false;
     t->wait.begin_ns = 0;
     t->seen = t->next_look = t->n_still = 0;
-    return dp_tids_publish(&tids, slot, tid) ? slot : 0;
+    bool is_in = is_own ? dp_tids_publish_own(&tids, slot, tid) : dp_tids_publish(&tids, slot, tid);
+    return is_in ? slot : 0;
 }
 
-dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
+dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now, bool is_own)
 {
     dp_wall_slot slot = 0;
     for (unsigned i = 0; !slot && i < DP_TIDS_TRIES && !dp_wall_thread_find(tid); i++) {
@@ -111,7 +112,7 @@ dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *now)
             return 0;
         }
         dp_store_relaxed(&is_used, true);
-        slot = enter_id(slot, tid, now);
+        slot = enter_id(slot, tid, now, is_own);
     }
     return slot;
 }
@@ -244,7 +245,7 @@ void dp_wall_thread_begins(void)
         slot = 0;
     }
     if (!slot)
-        dp_wall_thread_add(tid, &now);
+        dp_wall_thread_add(tid, &now, true);
     dp_thread_end_watch(&thread_end);
     errno = saved;
 }

@@ -87,7 +87,7 @@ int32_t dp_wall_thread_tid(dp_wall_slot slot); /* 0 or less: the slot is free */
 dp_wall_slot dp_wall_thread_find(int32_t tid);
 
 /* Adds a thread, whose profile begins now. 0: there is no room near its place, or it is in the table. */
-dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *);
+dp_wall_slot dp_wall_thread_add(int32_t tid, const struct dp_wall_clocks *, bool is_own);
 void dp_wall_thread_remove(dp_wall_slot slot, int32_t tid);
 /* Whether the thread has closed its account a short time ago: until it is gone, /proc still lists it. */
 bool dp_wall_thread_has_ended(int32_t tid);

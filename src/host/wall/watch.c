@@ -74,7 +74,7 @@ static int enter_thread(int32_t tid, void *ctx)
     }
     if (!slot && !dp_wall_thread_has_ended(tid)) {
         struct dp_wall_clocks now = dp_wall_clocks_read(tid, true);
-        slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now);
+        slot = now.clock_ns < 0 ? 0 : dp_wall_thread_add(tid, &now, false);
         if (slot && dp_wall_thread_has_ended(tid)) { /* meanwhile. [ENDED] */
             dp_wall_thread_remove(slot, tid);
             slot = 0;

@@ -191,9 +191,9 @@ static void leave(unsigned thread)
 /* As its timer's handler does. */
 static void sample(unsigned thread)
 {
-    int64_t clock_ns = dp_cpu_own_clock_ns(),
-            ns = dp_cpu_thread_credit(dp_cpu_thread_find(FIRST_TID + (int)thread), clock_ns);
-    add_to_row(ns);
+    dp_cpu_slot slot = dp_cpu_thread_find(FIRST_TID + (int)thread);
+    if (slot)
+        add_to_row(dp_cpu_thread_credit(slot, dp_cpu_own_clock_ns()));
 }
 
 /* A thread that pthread_create made. It uses more time between its end, as it is seen, and the kernel's. */
@@ -249,6 +249,13 @@ static void reports_all(unsigned thread)
     report(true);
 }
 
+/* As the background thread does between reports: it enters threads that may be about to enter themselves. */
+static void looks(unsigned thread)
+{
+    kernel[thread].clock_ns = 0;
+    scan_threads(false);
+}
+
 static void explore(unsigned preemptions, unsigned n, ...)
 {
     va_list scripts;
@@ -269,6 +276,12 @@ static void time_of_a_thread_is_counted_once_in_every_order(void **state)
     explore(3, 2, reports, lives);
 }
 
+static void a_look_that_is_preempted_costs_a_thread_no_time(void **state)
+{
+    explore(3, 2, lives, looks);
+    explore(2, 2, looks, lives);
+}
+
 static void an_id_may_be_used_again(void **state)
 {
     explore(3, 2, lives_twice, reports_all);
@@ -286,11 +299,11 @@ static void a_slot_is_found_where_all_have_threads_that_are_gone(void **state)
 {
     begin_run();
     for (int32_t i = 1; i <= DP_TIDS_PLACES; i++)
-        assert_int_not_equal(dp_cpu_thread_add(FIRST_TID + i * DP_TIDS_MAX, 0), 0);
-    assert_int_equal(dp_cpu_thread_add(FIRST_TID, 0), 0);
+        assert_int_not_equal(dp_cpu_thread_add(FIRST_TID + i * DP_TIDS_MAX, 0, false), 0);
+    assert_int_equal(dp_cpu_thread_add(FIRST_TID, 0, false), 0);
     dp_cpu_slot ended = dp_cpu_thread_find(FIRST_TID + 5 * DP_TIDS_MAX);
     dp_store_relaxed(&dp_cpu_thread_at(ended)->has_ended, 1);
-    assert_int_equal(dp_cpu_thread_add(FIRST_TID, 0), ended);
+    assert_int_equal(dp_cpu_thread_add(FIRST_TID, 0, false), ended);
     assert_int_equal(dp_cpu_thread_find(FIRST_TID + 5 * DP_TIDS_MAX), 0);
 }
 
@@ -298,6 +311,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_of_a_thread_is_counted_once_in_every_order),
+        cmocka_unit_test(a_look_that_is_preempted_costs_a_thread_no_time),
         cmocka_unit_test(an_id_may_be_used_again),
         cmocka_unit_test(time_of_a_thread_that_is_not_seen_is_counted_once),
         cmocka_unit_test(a_slot_is_found_where_all_have_threads_that_are_gone),

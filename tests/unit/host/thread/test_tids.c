@@ -4,8 +4,8 @@
  *
  * tids.c is compiled in with each atomic operation as a point where another thread may go on (schedules.h). What must
  * hold in the end: an id stands in one place at most, and as many threads were told that they have entered it; in one
- * place exactly, if no thread used up its tries. Two of the places that the id leads to are in use by other ids and
- * become free meanwhile.
+ * place exactly, if no thread used up its tries. A thread that enters its own id finds it at once. Two of the places
+ * that the id leads to are in use by other ids and become free meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,6 +95,13 @@ static void enters(unsigned thread)
     n_gave_up += !entered && !dp_tids_find(&tids, ID);
 }
 
+static void enters_own(unsigned thread)
+{
+    uint32_t slot = dp_tids_find(&tids, ID) ? 0 : dp_tids_claim(&tids, ID);
+    n_entered += slot && dp_tids_publish_own(&tids, slot, ID);
+    n_none += !dp_tids_find(&tids, ID);
+}
+
 static void removes(unsigned thread)
 {
     for (uint32_t i = BUSY; i-- > 0;)
@@ -115,6 +122,11 @@ static void an_id_is_entered_once_in_every_order(void **state)
     explore(3, 2, enters, enters);
     assert_true(schedules.n_runs > 1000);
     explore(2, 3, enters, removes, enters);
+    assert_true(schedules.n_runs > 1000);
+    explore(4, 2, enters, enters_own);
+    explore(4, 2, enters_own, enters);
+    explore(2, 3, enters, removes, enters_own);
+    explore(3, 3, removes, enters, enters_own);
     assert_true(schedules.n_runs > 1000);
     assert_int_equal(n_twice, 0);
     assert_int_equal(n_none, 0);

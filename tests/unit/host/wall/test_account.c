@@ -64,7 +64,7 @@ static int64_t account(struct dp_wall_clocks now, uint32_t where, enum dp_wall_a
     struct dp_wall_clocks begin = {0, 0, 0};
     dp_wall_slot slot = dp_wall_thread_find(TID);
     if (!slot)
-        slot = dp_wall_thread_add(TID, &begin);
+        slot = dp_wall_thread_add(TID, &begin, false);
     struct dp_wall_thread *t = dp_wall_thread_at(slot);
     int64_t all = sum_rows(before);
     t->is_still = is_still;
