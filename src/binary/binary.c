@@ -7,6 +7,8 @@
  */
 #include "binary/binary.h"
 
+#include "binary/search.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +47,22 @@ static const char *string(const struct image *image, uint64_t table, uint64_t n_
         return "";
     const char *text = (const char *)image->bytes + table + offset;
     return memchr(text, 0, n_table - offset) ? text : "";
+}
+
+/* A table of strings, without what stands behind its last NUL. */
+struct text_table {
+    const char *text;
+    size_t n;
+};
+
+static struct text_table text_table(const struct image *image, const Elf64_Shdr *strings)
+{
+    if (strings->sh_offset > image->n_bytes || strings->sh_size > image->n_bytes - strings->sh_offset)
+        return (struct text_table){"", 0};
+    struct text_table table = {(const char *)image->bytes + strings->sh_offset, strings->sh_size};
+    while (table.n && table.text[table.n - 1])
+        table.n--;
+    return table;
 }
 
 static void copy(char *to, size_t n_to, const char *from)
@@ -115,12 +133,25 @@ enum { INSTALLS_HOOKS = 1, IS_KNOWN = 2 };
 /* Names that tell what is inside, besides these. Abseil has a section of the name of PartitionAlloc's. */
 enum { HAS_ABSEIL = 4, HAS_PARTITION_ALLOC = 8, HAS_V8 = 16 };
 
+/* Parts of names. rare: as for dp_binary_search. */
+enum { PARTITION_ALLOC, ABSEIL, JEMALLOC_HOOK, MALLCTL, N_PARTS };
+static const struct {
+    const char *text;
+    size_t rare;
+} parts[N_PARTS] = {
+    {"partition_alloc", 8}, {"base_internal13LowLevelAlloc", 13}, {"je_hook_install", 6}, {"mallctlbymib", 5}};
+
+static bool has_part(const char *name, unsigned part)
+{
+    return strstr(name, parts[part].text) != NULL;
+}
+
 static unsigned runtime_by_name(const char *name)
 {
-    return strstr(name, "partition_alloc")                ? HAS_PARTITION_ALLOC
-           : strstr(name, "base_internal13LowLevelAlloc") ? HAS_ABSEIL
-           : !strncmp(name, "_ZN2v87Isolate", 14)         ? HAS_V8
-                                                          : 0;
+    return has_part(name, PARTITION_ALLOC)        ? HAS_PARTITION_ALLOC
+           : has_part(name, ABSEIL)               ? HAS_ABSEIL
+           : !strncmp(name, "_ZN2v87Isolate", 14) ? HAS_V8
+                                                  : 0;
 }
 
 static unsigned hooks_by_name(const char *name)
@@ -129,22 +160,43 @@ static unsigned hooks_by_name(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return INSTALLS_HOOKS;
-    return strstr(name, "je_hook_install") || strstr(name, "mallctlbymib") || !strncmp(name, "_ZN8tcmalloc", 12) ||
+    return has_part(name, JEMALLOC_HOOK) || has_part(name, MALLCTL) || !strncmp(name, "_ZN8tcmalloc", 12) ||
                    !strcmp(name, "MallocHook_RemoveNewHook")
                ? IS_KNOWN
                : 0;
 }
 
+/* Whether any of the parts stands in a table of names. */
+static bool has_parts(const char *names, size_t n)
+{
+    for (unsigned i = 0; i < N_PARTS; i++)
+        if (dp_binary_search(names, n, parts[i].text, strlen(parts[i].text), parts[i].rare))
+            return true;
+    return false;
+}
+
+/* Whether a name can be one of those that are asked for from their beginning: most names of C++ are not. */
+static bool may_matter(const char *name)
+{
+    if (name[0] != '_')
+        return name[0] && strchr("mjtMPJ", name[0]);
+    return name[1] == '_' || name[1] == 'r' || !strncmp(name, "_ZN8t", 5) || !strncmp(name, "_ZN2v", 5);
+}
+
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                          struct dp_binary *elf, unsigned *known)
 {
+    struct text_table names = text_table(image, strings);
     const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
     size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
+    bool all = has_parts(names.text, names.n);
     for (size_t i = 1; i < n; i++) {
         unsigned type = ELF64_ST_TYPE(symbol[i].st_info);
-        const char *name = string(image, strings->sh_offset, strings->sh_size, symbol[i].st_name);
         bool defined = symbol[i].st_shndx != SHN_UNDEF;
-        if (!*name || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
+        if (symbol[i].st_name >= names.n || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
+            continue;
+        const char *name = names.text + symbol[i].st_name;
+        if (!all && !may_matter(name))
             continue;
         /* a weak reference: the program only tests whether the function exists */
         bool asks = !defined && ELF64_ST_BIND(symbol[i].st_info) == STB_WEAK;
@@ -184,14 +236,15 @@ static void read_messages(const struct image *image, const Elf64_Phdr *p, struct
 {
     static const struct {
         const char *format, *name;
-    } allocators[] = {{"<%s>: ", "jemalloc"}, {"%s: warning: ", "mimalloc"}};
+        size_t rare; /* "<j", "c:" */
+    } allocators[] = {{"<%s>: ", "jemalloc", 0}, {"%s: warning: ", "mimalloc", 7}};
     char message[32]; /* built here, so that the file of this program does not contain it */
     if (p->p_offset > image->n_bytes || p->p_filesz > image->n_bytes - p->p_offset)
         return;
     size_t n = p->p_filesz < READ_MOST ? p->p_filesz : READ_MOST;
     for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) {
         snprintf(message, sizeof message, allocators[i].format, allocators[i].name);
-        if (memmem(image->bytes + p->p_offset, n, message, strlen(message)))
+        if (dp_binary_search(image->bytes + p->p_offset, n, message, strlen(message), allocators[i].rare))
             copy(elf->own_malloc, sizeof elf->own_malloc, allocators[i].name);
     }
 }

@@ -7,6 +7,8 @@
  */
 #include "binary/futex_calls.h"
 
+#include "binary/search.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -28,7 +30,7 @@ static const uint8_t enter[] = {0x01, 0, 0, 0xd4};        /* svc #0 */
 static bool has_call(const uint8_t *code, size_t n)
 {
     const uint8_t *end = code + n, *at = code;
-    while ((at = memmem(at, (size_t)(end - at), number, sizeof number))) {
+    while ((at = dp_binary_search(at, (size_t)(end - at), number, sizeof number, 0))) {
         at += sizeof number;
         size_t near = (size_t)(end - at) < NEAR_BYTES ? (size_t)(end - at) : NEAR_BYTES;
         if (memmem(at, near, enter, sizeof enter))
