@@ -254,7 +254,7 @@ static void look_for_alarms(void)
 static void write_profiles(void)
 {
     dp_agent_signals_unblock_crashes(); /* the host may have installed its own handlers since */
-    dp_agent_tick(INT64_MAX);
+    dp_agent_peaks_tick();
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
 }
 
@@ -291,6 +291,7 @@ static void *run(void *unused)
     agent.cpu_ns = agent.wall_ns = 0;
     bool is_off = false;
     dp_agent_signals_unblock_crashes();
+    dp_agent_peaks_begin_tick();
     dp_agent_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, wake);
     for (;;) {
         uint32_t wakes = dp_load_acquire(&agent.wakes), asked = dp_load_acquire(&agent.asked), quit = QUIT;

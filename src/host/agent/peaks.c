@@ -3,23 +3,26 @@
  * host/agent/peaks.c - sets the threshold at which the sampled path of an allocation (host/heap/peak.h) wakes the
  * background thread.
  *
- * A tick for a peak comes at once, but EVERY_NS after the thread's last tick at the earliest. The least growth is
- * LEAST_BYTES, or as much as LEAST_SAMPLES samples stand for: below it is noise. All state is relaxed: a wake-up that
- * comes late or twice does no harm.
+ * A tick for a peak comes EVERY_NS after the thread began or its last tick did, at the earliest, and so long after that
+ * tick that such ticks take one part in SHARE of the time. What was in use at a peak before that is copied
+ * (host/heap/peak.h), so a peak is late and not lost: a program of a second or two, as a compiler, writes its profiles
+ * once, at its end. The least growth is LEAST_BYTES, or as much as LEAST_SAMPLES samples stand for: below it is noise.
+ * All state is relaxed: a wake-up that comes late or twice does no harm.
  */
 #include "host/agent/peaks.h"
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "host/cpu/timers.h"
 #include "host/heap/heap.h"
 #include "host/heap/peak.h"
 #include "host/agent/tick.h"
 
-enum { EVERY_NS = 1000000000, LEAST_BYTES = 1 << 20, LEAST_SAMPLES = 8 };
+enum { EVERY_NS = 1000000000, SHARE = 200, LEAST_BYTES = 1 << 20, LEAST_SAMPLES = 8 };
 
 static _Atomic bool reached;
 static _Atomic int64_t inherited_bytes; /* in use at the fork */
-static _Atomic int64_t ticked_ns;       /* when the last tick of the thread began */
+static _Atomic int64_t next_ns;         /* no tick for a peak comes before that */
 static void (*_Atomic wake_thread)(void);
 
 static void note_peak(void)
@@ -42,19 +45,28 @@ void dp_agent_peaks_watch(bool wanted, void (*wake)(void))
 
 int64_t dp_agent_peaks_due_ns(void)
 {
-    return dp_load_relaxed(&reached) ? dp_load_relaxed(&ticked_ns) + EVERY_NS : INT64_MAX;
+    return dp_load_relaxed(&reached) ? dp_load_relaxed(&next_ns) : INT64_MAX;
 }
 
 void dp_agent_peaks_begin_tick(void)
 {
-    dp_store_relaxed(&ticked_ns, dp_clock_ns());
+    dp_store_relaxed(&next_ns, dp_clock_ns() + EVERY_NS);
     dp_store_relaxed(&reached, false);
+}
+
+void dp_agent_peaks_tick(void)
+{
+    int64_t begin_ns = dp_cpu_own_clock_ns();
+    dp_agent_tick(INT64_MAX);
+    int64_t next = dp_clock_ns() + (dp_cpu_own_clock_ns() - begin_ns) * SHARE;
+    if (next > dp_load_relaxed(&next_ns))
+        dp_store_relaxed(&next_ns, next);
 }
 
 DP_IN_CHILD void dp_agent_peaks_fork_child(void)
 {
     dp_store_relaxed(&reached, false);
     dp_store_relaxed(&inherited_bytes, dp_heap_peak_in_use());
-    dp_store_relaxed(&ticked_ns, 0);
+    dp_store_relaxed(&next_ns, 0);
     dp_heap_peak_watch(INT64_MAX, note_peak);
 }
