@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Measures what CPU and wall profiles cost, beside heap and lock profiles, which are on: processor time of redis-server
 for a SET with sixteen commands at a time, of 64 threads, of the C++ compiler; and the share of a core that a thousand
-idle threads take. Runs take turns in a drawn order. Printed are quartiles of the ratios of runs of the same round.
+idle threads take. Programs are started by deltaprof run, as users start them: with files, names and tables, and its own
+processor time is part of the sum. Runs take turns in a drawn order. Printed are quartiles of the ratios of runs of the same
+round.
 
     DP_BENCH_ROUNDS=60       number of rounds; of the idle threads a twentieth
     bench_cpu.py [WORD ...]  only what these words name: redis threads compiler idle"""
@@ -14,12 +16,13 @@ import subprocess
 import sys
 import time
 
-from alternate import BUILD, PRELOAD, out
+from alternate import BUILD, out
 
 ROUNDS = int(os.environ.get('DP_BENCH_ROUNDS', '60'))
 THREADS = os.path.join(BUILD, 'tests/bench/threads')
-CONFS = {'alone': None, 'heap, locks': 'heap_rate=512k', 'heap, locks, cpu': 'cpu_rate=10ms'}
-IDLE = {'heap, locks': 'heap_rate=512k', 'with wall_rate=100ms': 'wall_rate=100ms',
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
+CONFS = {'alone': None, 'heap, locks': 'cpu_rate=0', 'heap, locks, cpu': 'cpu_rate=10ms'}
+IDLE = {'heap, locks': 'cpu_rate=0', 'with wall_rate=100ms': 'wall_rate=100ms,cpu_rate=0',
         'with wall_rate=100ms, cpu_rate=10ms': 'wall_rate=100ms,cpu_rate=10ms'}
 IDLE_S = 14
 SOURCE = """#include <iostream>
@@ -37,11 +40,13 @@ int main(int argc, char **argv)
 """
 
 
-def environment(conf):
-    env = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'DELTAPROF_CONF')}
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'DELTAPROF_CONF')}
+
+
+def start(argv, conf):
     if conf:
-        env.update(LD_PRELOAD=PRELOAD, DELTAPROF_CONF=f'{conf},out={out.name}/profiles,tables=none')
-    return env
+        argv = [DELTAPROF, 'run', '-o', f'{conf},out={out.name}/profiles', '--', *argv]
+    return subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
 
 
 def clock_s(pid):
@@ -50,7 +55,7 @@ def clock_s(pid):
 
 def run_once(argv, conf):
     shutil.rmtree(f'{out.name}/profiles', ignore_errors=True)
-    process = subprocess.Popen(argv, env=environment(conf), stdout=subprocess.DEVNULL)
+    process = start(argv, conf)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -75,7 +80,7 @@ def start_redis(conf):
         s.bind(('127.0.0.1', 0))
         port = s.getsockname()[1]
     argv = ['redis-server', '--port', str(port), '--save', '', '--appendonly', 'no', '--loglevel', 'warning']
-    process = subprocess.Popen(argv, env=environment(conf), stdout=subprocess.DEVNULL)
+    process = start(argv, conf)
     end = time.monotonic() + 20
     while subprocess.run(['redis-cli', '-p', str(port), 'ping'], capture_output=True).stdout != b'PONG\n':
         if process.poll() is not None or time.monotonic() > end:
@@ -121,7 +126,7 @@ def compiler():
 def idle():
     for _ in range(max(ROUNDS // 20, 1)):
         for name, conf in IDLE.items():
-            process = subprocess.Popen([THREADS, 'idle', '1000', str(IDLE_S + 6)], env=environment(conf))
+            process = start([THREADS, 'idle', '1000', str(IDLE_S + 6)], conf)
             time.sleep(4)  # looks for threads are more frequent in the first second
             before, begin = clock_s(process.pid), time.monotonic()
             time.sleep(IDLE_S)
