@@ -31,6 +31,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,9 +42,12 @@ static int64_t now_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* What a thread waits on: nothing ever comes, except where said. */
+/* What a thread waits on: nothing ever comes, except where said. The sockets have an end in another thread. */
 struct things {
-    int pipe[2], sockets[2], listening, event, timer, epoll, semaphores, queue;
+    int pipe[2], sockets[2], listening, timer, epoll, semaphores, queue;
+    struct sockaddr_un address; /* of the listening socket */
+    socklen_t n_address;
+    pthread_t other_end;
     mqd_t messages;
     sem_t semaphore;
     pthread_mutex_t mutex;
@@ -154,21 +158,55 @@ static int do_cond_timedwait(struct things *t, int64_t ns)
     return err == ETIMEDOUT ? 0 : err ? err : EINTR; /* glibc hides EINTR: an early end is its sign */
 }
 
+/*
+ * The other end of each thread's sockets: sends a byte back for each one; for 'c' it connects to the listening socket
+ * instead. These sockets have a timeout, so a system call that waits in them is never restarted.
+ */
+static void *answer(void *things)
+{
+    struct things *t = things;
+    char c;
+    while (read(t->sockets[1], &c, 1) == 1) {
+        int fd = c == 'c' ? socket(AF_UNIX, SOCK_STREAM, 0) : -1;
+        if (c == 'c' ? connect(fd, (struct sockaddr *)&t->address, t->n_address) : write(t->sockets[1], &c, 1) != 1)
+            break;
+        if (fd >= 0)
+            close(fd);
+    }
+    return NULL;
+}
+
+/* A call that ended early is repeated: the answer to it is on its way, and must not meet the next call. */
 static int do_recv(struct things *t, int64_t ns)
 {
-    char c;
-    struct timeval s = {0, ns / 1000 ? ns / 1000 : 1};
-    setsockopt(t->sockets[0], SOL_SOCKET, SO_RCVTIMEO, &s, sizeof s);
-    int err = result(recv(t->sockets[0], &c, 1, 0));
-    return err == EAGAIN ? 0 : err;
+    char c = 'r';
+    int err = 0;
+    (void)ns;
+    if (write(t->sockets[0], &c, 1) != 1)
+        return errno;
+    while (recv(t->sockets[0], &c, 1, 0) < 0) {
+        err = errno;
+        if (err != EINTR)
+            break;
+    }
+    return err;
 }
 
 static int do_accept(struct things *t, int64_t ns)
 {
-    struct timeval s = {0, ns / 1000 ? ns / 1000 : 1};
-    setsockopt(t->listening, SOL_SOCKET, SO_RCVTIMEO, &s, sizeof s);
-    int err = result(accept(t->listening, NULL, NULL));
-    return err == EAGAIN ? 0 : err;
+    char c = 'c';
+    int err = 0, fd;
+    (void)ns;
+    if (write(t->sockets[0], &c, 1) != 1)
+        return errno;
+    while ((fd = accept(t->listening, NULL, NULL)) < 0) {
+        err = errno;
+        if (err != EINTR)
+            break;
+    }
+    if (fd >= 0)
+        close(fd);
+    return err;
 }
 
 static int do_read(struct things *t, int64_t ns)
@@ -235,8 +273,8 @@ static const struct {
              {"futex", do_futex, 1, 0},
              {"sem_timedwait", do_sem_timedwait, 0, 0},
              {"cond_timedwait", do_cond_timedwait, 0, 0},
-             {"recv", do_recv, 0, 1},
-             {"accept", do_accept, 0, 1},
+             {"recv", do_recv, 0, 0},
+             {"accept", do_accept, 0, 0},
              {"read", do_read, 0, 0},
              {"sigtimedwait", do_sigtimedwait, 1, 0},
              {"semtimedop", do_semtimedop, 0, 0},
@@ -265,8 +303,15 @@ static void set_up(struct things *t, unsigned number)
         fail("pipe");
     t->listening = socket(AF_UNIX, SOCK_STREAM, 0);
     sa_family_t family = AF_UNIX; /* binds to a name that the kernel chooses */
-    if (bind(t->listening, (struct sockaddr *)&family, sizeof family) || listen(t->listening, 1))
+    if (bind(t->listening, (struct sockaddr *)&family, sizeof family) || listen(t->listening, 4))
         fail("listen");
+    struct timeval minute = {60, 0};
+    t->n_address = sizeof t->address;
+    if (getsockname(t->listening, (struct sockaddr *)&t->address, &t->n_address) ||
+        setsockopt(t->listening, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute) ||
+        setsockopt(t->sockets[0], SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute) ||
+        pthread_create(&t->other_end, NULL, answer, t))
+        fail("other end");
     t->timer = timerfd_create(CLOCK_MONOTONIC, 0);
     t->epoll = epoll_create1(0);
     if (t->timer < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->pipe[0], &e))
@@ -284,6 +329,8 @@ static void set_up(struct things *t, unsigned number)
 
 static void tear_down(struct things *t)
 {
+    close(t->sockets[0]);
+    pthread_join(t->other_end, NULL);
     semctl(t->semaphores, 0, IPC_RMID);
     msgctl(t->queue, IPC_RMID, NULL);
 }
