@@ -53,9 +53,8 @@ void dp_cpu_addresses_init(void)
         n *= 2;
     addresses.mask = n - 1;
     struct slot *slots = dp_mem_map(n_bytes());
-    for (unsigned table = 0; table < DP_CPU_ADDRESS_TABLES; table++)
-        dp_store_relaxed(&addresses.of[table].generation, 2);
-    dp_store_release(&addresses.slots, slots); /* [SLOTS] */
+    dp_store_relaxed(&addresses.of[0].generation, 2); /* of the other one 0: it is not read before it is filled */
+    dp_store_release(&addresses.slots, slots);        /* [SLOTS] */
 }
 
 static struct slot *slot_of(struct slot *slots, unsigned table, uint32_t slot)

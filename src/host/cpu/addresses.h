@@ -35,7 +35,7 @@ struct dp_cpu_address {
 
 uint32_t dp_cpu_addresses_slots(void); /* of each table; 0: there is none */
 
-/* The generation of a table, before its slots are read; 0: it is being cleared. */
+/* The generation of a table, before its slots are read; 0: it is being cleared, or was never filled. */
 uint32_t dp_cpu_addresses_begin(unsigned table);
 /* False: an empty slot. */
 bool dp_cpu_addresses_read(unsigned table, uint32_t slot, struct dp_cpu_address *);

@@ -9,8 +9,9 @@
  * 1. It walks in memory of its own. The thread's own scratch block may be half written.
  * 2. It uses rules only, never libunwind, whose locks the interrupted code may hold.
  * 3. The record's leaf is the beginning of its function: with exact addresses nearly every sample would make a record.
- *    They are counted beside it (addresses.h). Where the record table is nearly full, new stacks keep their leafmost
- *    frames only, then only their leaf: there are far fewer of those.
+ *    They are counted beside it (addresses.h). Where half of the record table is used, new stacks keep their leafmost
+ *    frames only, later only their leaf: there are far fewer of those, and half of the table is left for
+ *    them.
  * 4. Its rows lie in a table of their own kind, where an interrupted hook of another kind writes nothing. The report
  *    that adds rest times to that table blocks the signal.
  * 5. Time is credited after the record was found. If there can be none now (a forked child copies its counters), the
@@ -113,7 +114,7 @@ static dp_record_id record_of(uint32_t labels, const struct dp_stack *stack)
     static const struct {
         uint32_t depth;
         unsigned sixteenths;
-    } steps[] = {{UINT32_MAX, 12}, {8, 14}};
+    } steps[] = {{UINT32_MAX, 7}, {8, 8}};
     struct dp_stack brief = *stack;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (brief.depth > steps[i].depth)

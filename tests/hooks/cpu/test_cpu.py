@@ -208,7 +208,7 @@ def that_ever_new_stacks_do_not_fill_the_table():
     print(len(loaded), 'rows', total, 'samples', cut, 'cut')
     assert '[overflow]' not in leaves and total > 1000 and 0 < cut < total, (total, cut, leaves)
     assert leaves['burn_one'] > 0.9 * sum(leaves.values()), leaves
-    assert any('stacks were cut short: the record table' in c for c in profiles(r, kind='cpu')[-1].comments)
+    assert any('stacks were cut short: much of the record table' in c for c in profiles(r, kind='cpu')[-1].comments)
     assert_process(r, loaded)
 
 
