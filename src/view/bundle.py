@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import re
+import string
 import sys
 
 out, passing, locking, library, kinds, template, style, *scripts = sys.argv[1:]
@@ -50,12 +51,50 @@ def template_end(text, at):
     return at + 1
 
 
+WORD = re.compile(r'[\w$]+')
+
+
 def is_word(character):
-    return character.isalnum() or character in '_$'
+    return WORD.match(character) is not None
 
 
-def dense(text):
-    """A script without comments, and without blanks and line ends that separate nothing. Texts stay as they are."""
+def short_names(text):
+    """{name: short one} of the scripts' own functions, classes and constants; a name that is also one of a property stays. The names with most bytes have the shortest."""
+    constants = [name for line in re.findall(r'^const .*$', text, flags=re.M) for name in re.findall(r'\b([A-Z][A-Z0-9_]+) =', line)]
+    declared = set(constants + re.findall(r'^(?:async )?(?:function|class) (\w+)', text, flags=re.M))
+    names = [name for name in declared if not re.search(rf'\.{name}\b|\b{name}:', text.replace('...', ' '))]
+    names.sort(key=lambda name: (-len(name) * len(re.findall(rf'\b{name}\b', text)), name))
+    letters = string.ascii_letters + string.digits
+    return dict(zip(names, (f'${a}{b}' for a in ('', *letters) for b in letters)))
+
+
+def dense_template(text, names):
+    """A template from its first ` to its last, with what stands in it made dense."""
+    out, at = '', 0
+    while at < len(text):
+        begin = at
+        if text[at] == '\\':
+            at += 2
+        elif text.startswith('${', at):
+            at, depth = at + 2, 1
+            while depth:
+                if text[at] == '`':
+                    at = template_end(text, at + 1)
+                elif text[at] in '"\'':
+                    at = STRING.match(text, at).end()
+                else:
+                    depth += (text[at] == '{') - (text[at] == '}')
+                    at += 1
+            out += '${' + dense(text[begin + 2:at - 1], names).strip() + '}'
+            continue
+        else:
+            at += 1
+        out += text[begin:at]
+    return out
+
+
+def dense(text, names):
+    """A script without comments, and without blanks and line ends that separate nothing, with short names for `names`. Texts stay as they are."""
     out, at = '\n', 0
     while at < len(text):
         begin, c = at, text[at]
@@ -63,6 +102,13 @@ def dense(text):
             at = STRING.match(text, at).end()
         elif c == '`':
             at = template_end(text, at + 1)
+            out += dense_template(text[begin:at], names)
+            continue
+        elif is_word(c):
+            at = WORD.match(text, at).end()
+            is_property = out[-1] == '.' and not out.endswith('...')
+            out += text[begin:at] if is_property else names.get(text[begin:at], text[begin:at])
+            continue
         elif text.startswith('/*', at):
             at = begin = text.index('*/', at) + 2
         elif c == '/' and (out.rstrip(' ')[-1] in '(,=:[!&|?{};>\n' or out.endswith('return ')):
@@ -116,13 +162,18 @@ def kind_table():
     return json.dumps(table, separators=(',', ':'))
 
 
-css = small(read(style))
-script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@RULES@', library_lists()).replace('@KINDS@', kind_table()) + '})();\n'
+def dense_style(text):
+    return re.sub(r'\s*([{};,])\s*', r'\1', re.sub(r': +', ':', text)).replace(';}', '}')
+
+
+css = dense_style(small(read(style)))
+text = ''.join(map(read, scripts))
+script = '(() => {\n"use strict";\n' + dense(text, short_names(text)).replace('@PASSING@', passing_names()).replace('@RULES@', library_lists()).replace('@KINDS@', kind_table()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "
        "img-src data: blob:; base-uri 'none'; form-action 'none'")
-page = read(template).replace('@CSP@', csp).replace('@STYLE@', css).replace('@SCRIPT@', script)
+page = small(read(template)).replace('@CSP@', csp).replace('@STYLE@', css).replace('@SCRIPT@', script)
 before, after = page.split('@DATA@')
 
 
