@@ -59,10 +59,11 @@ def is_word(character):
 
 
 def short_names(text):
-    """{name: short one} of the scripts' own functions, classes and constants; a name that is also one of a property stays. The names with most bytes have the shortest."""
-    constants = [name for line in re.findall(r'^const .*$', text, flags=re.M) for name in re.findall(r'\b([A-Z][A-Z0-9_]+) =', line)]
-    declared = set(constants + re.findall(r'^(?:async )?(?:function|class) (\w+)', text, flags=re.M))
-    names = [name for name in declared if not re.search(rf'\.{name}\b|\b{name}:', text.replace('...', ' '))]
+    """{name: short one} of what the scripts declare for all of them; a name that is also one of a property stays. The names with most bytes have the shortest."""
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S).replace('...', ' ')
+    constants = [name for line in re.findall(r'^(?:const|let) (.*)$', text, flags=re.M) for name in [line.split(' ')[0], *re.findall(r', ([A-Z][A-Z0-9_]+) =', line)]]
+    declared = {name for name in constants if WORD.fullmatch(name)} | set(re.findall(r'^(?:async )?(?:function|class) (\w+)', text, flags=re.M))
+    names = [name for name in declared if not re.search(rf'\.{name}\b|\b{name}:', text)]
     names.sort(key=lambda name: (-len(name) * len(re.findall(rf'\b{name}\b', text)), name))
     letters = string.ascii_letters + string.digits
     return dict(zip(names, (f'${a}{b}' for a in ('', *letters) for b in letters)))

@@ -285,6 +285,16 @@ class Flame {
         return {from: this.window.from, scale: this.width / this.window.width};
     }
 
+    /* Calls use() while the whole width of the zoom is drawn, wherever the window was moved. */
+    drawnWhole(use) {
+        const before = this.window;
+        this.window = this.windowOf(this.zoom);
+        this.draw();
+        use();
+        this.window = before;
+        this.draw();
+    }
+
     /* Never beyond the whole, nor narrower than a millionth of it. */
     setWindow(from, width) {
         const whole = this.boxes.w[0];

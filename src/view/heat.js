@@ -57,7 +57,7 @@ class Heat {
     }
 
     get columnPx() {
-        return Math.min(this.width / this.nColumns, 24);
+        return this.width / this.nColumns;
     }
 
     cellAt(ms) {

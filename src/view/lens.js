@@ -82,11 +82,25 @@ const STATE_LENS = {
     columns: () => statesNow().map((name, i) => ({name, isNumber: true, value: r => r.extra[i], text: r => (r.extra[i] ? formatValue(r.extra[i], unitNow()) : '')})),
 };
 
+/* Whether rows with the value that is shown name a state: of events, those of wall time do, and those of CPU time do not. */
+function hasStates(kind) {
+    if (!folds.labelKeys(kind).includes(STATE_LABEL))
+        return false;
+    const key = `${kind.name} ${model.version} ${state.type}`;
+    if (hasStates.key !== key) {
+        const states = folds.labelValues(STATE_LABEL), values = kind.values[Math.max(kind.types.findIndex(t => t.type === state.type), 0)].data;
+        [hasStates.key, hasStates.found] = [key, kind.labels.data.subarray(0, kind.nRows).some((labels, i) => values[i] && states[labels] !== null)];
+    }
+    return hasStates.found;
+}
+hasStates.key = '';
+hasStates.found = false;
+
 /* The lens that is chosen, where there is data for it and no two ranges are compared. */
 function lensNow() {
     if (state.a)
         return null;
-    const lens = state.kind === 'heap' ? LENSES[state.lens] : folds.labelKeys(kindNow()).includes(STATE_LABEL) ? STATE_LENS : null;
+    const lens = state.kind === 'heap' ? LENSES[state.lens] : hasStates(kindNow()) ? STATE_LENS : null;
     return lens && (lens === STATE_LENS || lens.isThere(kindNow())) ? lens : null;
 }
 

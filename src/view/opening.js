@@ -46,37 +46,42 @@ function show({kind = state.kind, ...changes}) {
 
 const GLANCE_STEPS = 80, GLANCE_HEIGHT = 28;
 
-/* {name, unit, isLevel, kind, values: by tick, view} of each measure that the profiles have. */
+/* {name, unit, isLevel, kind, values: by tick, view, parts: [{colour, values}]} of each measure that the profiles have. Parts, if there are any, add up to the values. */
 function measures() {
-    const found = [];
-    const add = (kindName, type, name, unit, factor, view = {}) => {
+    const found = /** @type {any[]} */ ([]);
+    const add = (kindName, type, name, unit, factor) => {
         const kind = model.kinds.get(kindName), index = kind ? kind.types.findIndex(t => t.type === type) : -1;
-        if (index >= 0)
-            found.push({name, unit, factor, kind, isLevel: kind.isLevel[index], values: perTick(kind, index)[0], view: {kind: kindName, type, charted: type, view: 'flame', ...view}});
+        return index >= 0 && found.push({name, unit, factor, kind, isLevel: kind.isLevel[index], values: perTick(kind, index)[0], view: {kind: kindName, type, charted: type, view: 'flame'}});
     };
     const heap = model.kinds.get('heap'), resident = heap && residentNow(heap);
     add('heap', HEAP_DEFAULT, 'in use', 'bytes', 1);
-    if (resident)
-        found.push({name: 'RSS', unit: 'bytes', factor: 1, kind: heap, isLevel: true, values: resident.rss, view: {kind: 'heap', type: HEAP_DEFAULT, charted: 'rss', view: 'rss'}});
+    if (resident) {
+        const partsOf = begin => [...resident.parts].filter(([part]) => part.startsWith(begin)).reduce((sums, [, values]) => sums.map((sum, i) => sum + values[i]), resident.anon.map(() => 0));
+        for (const [name, values] of [['held by malloc', partsOf('malloc,')], ['mmap', partsOf('mmap')], ['RSS, not shared', resident.anon]])
+            found.push({name, unit: 'bytes', factor: 1, kind: heap, isLevel: true, values, view: {kind: 'heap', type: HEAP_DEFAULT, charted: 'rss', view: 'rss'}});
+    }
     add('heap', 'alloc_space', 'allocated a second', 'bytes', 1);
     add('cpu', 'cpu', 'CPUs busy', '', 1e-9);
-    add('wall', 'wall', 'threads', '', 1e-9);
+    if (add('wall', 'wall', 'threads by state', '', 1e-9) && folds.labelKeys(model.kinds.get('wall')).includes(STATE_LABEL)) {
+        const threads = found[found.length - 1], {names, values} = groups(threads.kind, threads.kind.types.findIndex(t => t.type === 'wall'), `label ${STATE_LABEL}`);
+        threads.parts = names.map((name, i) => ({name, colour: stateColour(name), values: values[i]})).filter(part => part.values.some(v => v > 0));
+    }
     add('mutex', 'delay', 'threads held up by locks', '', 1e-9);
     if (!model.kinds.has('mutex'))
         add('block', 'delay', 'threads waiting', '', 1e-9);
     return found.filter(measure => measure.values.some(v => v > 0));
 }
 
-/* Values in equal steps of time: of a level the last, of a flow the rate a second, each tick spread over its length. */
+/* Values in equal steps of time: of a level the highest, of a flow the rate a second, each tick spread over its length. */
 function stepsOf({kind, isLevel, values, factor}, first, last) {
     const steps = new Float64Array(GLANCE_STEPS), width = (last - first) / GLANCE_STEPS;
     const stepAt = ms => Math.min(Math.max(Math.floor((ms - first) / width), 0), GLANCE_STEPS - 1);
     if (isLevel) {
-        let at = 0, value = 0;
-        for (let i = 0; i < GLANCE_STEPS; i++) {
-            for (; at < kind.ticks.length && kind.ticks[at].end <= first + (i + 1) * width + 1; at++)
-                value = values[at];
-            steps[i] = value;
+        for (let i = 0, at = 0; i < GLANCE_STEPS; i++) {
+            const begin = at;
+            while (at < kind.ticks.length && kind.ticks[at].end <= first + (i + 1) * width + 1)
+                at++;
+            steps[i] = begin < at ? values.subarray(begin, at).reduce((most, v) => Math.max(most, v)) : at ? values[at - 1] : 0;
         }
         return steps;
     }
@@ -88,18 +93,34 @@ function stepsOf({kind, isLevel, values, factor}, first, last) {
     return steps;
 }
 
-function sparkline(steps) {
-    const most = Math.max(...steps) || 1, svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS(svg.namespaceURI, 'path');
-    const points = [...steps].map((v, i) => `L${i} ${(GLANCE_HEIGHT * (1 - v / most)).toFixed(1)}H${i + 1}`).join('');
+/* layers: [{steps, colour}], one above the other; no colour: the style's. */
+function sparkline(layers, most) {
+    const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), under = new Float64Array(GLANCE_STEPS);
     for (const [key, value] of Object.entries({viewBox: `0 0 ${GLANCE_STEPS} ${GLANCE_HEIGHT}`, preserveAspectRatio: 'none', 'aria-hidden': 'true'}))
         svg.setAttribute(key, value);
-    path.setAttribute('d', `M0 ${GLANCE_HEIGHT}${points}V${GLANCE_HEIGHT}Z`);
-    svg.append(path);
+    const y = value => (GLANCE_HEIGHT * (1 - value / (most || 1))).toFixed(1);
+    for (const {steps, colour} of layers) {
+        const path = document.createElementNS(svg.namespaceURI, 'path'), bottom = [...under].map((v, i) => `L${i + 1} ${y(v)}H${i}`).reverse().join('');
+        const top = [...steps].map((v, i) => `L${i} ${y(under[i] += v)}H${i + 1}`).join('');
+        path.setAttribute('d', `M0 ${y(0)}${top}${bottom}Z`);
+        if (colour)
+            path.setAttribute('fill', colour);
+        svg.append(path);
+    }
     return svg;
 }
 
+/* The view of the time at which a measure is highest: up to there of a level; of a flow, the ticks around it. */
+function viewOfMost({kind, isLevel, values, view}, steps, first, last) {
+    const at = first + (steps.indexOf(Math.max(...steps)) + 0.5) * (last - first) / GLANCE_STEPS, ticks = kind.ticks;
+    if (isLevel)
+        return {...view, mode: 'level', from: -Infinity, to: ticks[mostOf(values).index].end};
+    const around = ticks.filter(t => Math.min(t.start, t.end - 1) <= at && t.end >= at);
+    return {...view, from: Math.min(...around.map(t => Math.min(t.start, t.end - 1))), to: Math.max(...around.map(t => t.end))};
+}
+
 function drawGlance() {
-    const key = JSON.stringify([model.version, state.process, state.idle, labelsNow()]);
+    const key = JSON.stringify([model.version, state.process, state.idle, labelsNow(), isDark()]);
     if (drawGlance.key === key)
         return;
     drawGlance.key = key;
@@ -107,9 +128,11 @@ function drawGlance() {
     byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
     const first = Math.min(...shown.map(m => Math.min(chartBegin(m.kind.ticks), extent(m.kind)[1] - 1))), last = Math.max(...shown.map(m => extent(m.kind)[1]));
     refill(byId('glance'), ...shown.map(measure => {
-        const steps = stepsOf(measure, first, last), most = Math.max(...steps);
-        return element('button', {title: `${measure.name} over time; a click shows it below`, onclick: () => show(measure.view)},
-                       element('span', {}, measure.name), element('b', {}, `most ${formatValue(most, measure.unit)}`), sparkline(steps));
+        const steps = stepsOf(measure, first, last), most = Math.max(...steps), parts = measure.parts || [measure], view = viewOfMost(measure, steps, first, last);
+        const layers = parts.map(part => ({steps: part === measure ? steps : stepsOf({...measure, values: part.values}, first, last), colour: part.colour}));
+        return element('div', {}, element('button', {title: `${measure.name} over time${measure.parts ? `: ${parts.map(part => part.name).join(', ')}` : ''}; a click shows it below`, onclick: () => show(measure.view)},
+                                          measure.name, sparkline(layers, most)),
+                       element('button', {title: 'shows the time with the most: what it was', onclick: () => show({...view, a: null})}, `most ${formatValue(most, measure.unit)}, ${formatTime(view.to)}`));
     }));
 }
 drawGlance.key = '';

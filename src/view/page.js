@@ -12,7 +12,11 @@ function listen() {
     on('process', 'change', event => set({process: Number(event.target.value)}));
     on('search', 'input', event => set({search: event.target.value}));
     on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
-    const help = () => byId('keys').setAttribute('aria-expanded', String(!(byId('help').hidden = !byId('help').hidden)));
+    const help = () => {
+        refill(byId('words'), ...[...KIND_NAMES.filter(k => model.kinds.has(k)).map(k => [k, KIND_WORDS[k]]), ...Object.entries(VIEWS).map(([v, name]) => [name, VIEW_WORDS[v]])]
+            .flatMap(([name, words]) => [element('dt', {}, name), element('dd', {}, words)]));
+        byId('keys').setAttribute('aria-expanded', String(!(byId('help').hidden = !byId('help').hidden)));
+    };
     on('keys', 'click', help);
     on('sandwich', 'click', () => set({focus: state.focus ? '' : filling(), zoom: ''}));
     on('whole', 'click', () => setRange(-Infinity, Infinity));
@@ -31,6 +35,8 @@ function listen() {
     on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to, process: state.process}}));
     on('lanesBy', 'change', event => set({lanes: event.target.value}));
     on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
+    for (const event of ['beforeprint', 'afterprint'])
+        window.addEventListener(event, () => { isPrinting = event === 'beforeprint'; render(); });
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {

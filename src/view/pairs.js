@@ -20,10 +20,13 @@ function endsOfNode(node) {
     return {waiter: frames.slice(0, at), holder: frames[at].name === '[hand-over]' ? [frames[at]] : frames.slice(at + 1).reverse()};
 }
 
-/* A stack leaf first, for a person: of a program with a runtime its frames only, and without those that start main and threads. */
+/*
+ * A stack leaf first, for a person: of a program with a runtime its frames only, and without those that start main and threads. Folded, it has no frames
+ * of locks and of a language's own library, nor places of libraries without names.
+ */
 function briefStack(stack) {
-    const frames = stack.slice().reverse();
-    const some = state.fold ? frames.filter(isRuntimeFrame) : [], names = (some.length ? some : frames).map(f => f.name);
+    const frames = stack.slice().reverse(), isTold = f => !f.passes && !f.isLibrary && !(f.foreign && isPlace(f.name));
+    const some = [isRuntimeFrame, isTold].map(which => (state.fold ? frames.filter(which) : [])).find(found => found.length), names = (some || frames).map(f => f.name);
     const start = names.findIndex(name => STARTS.has(name));
     return start > 0 ? names.slice(0, start + Number(['main', '<module>'].includes(names[start]))) : names;
 }

@@ -100,7 +100,7 @@ function controls(kind) {
     const tabs = [...model.kinds.keys()].sort((a, b) => kindPlace(a) - kindPlace(b)).map(k => [k, k]);
     const lenses = heap ? Object.entries(LENSES).filter(([, lens]) => lens.isThere(heap)).map(([key, lens]) => [key, lens.name]) : [];
     tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
-    fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
+    fillTabs('kinds', tabs, LENSES[state.lens] && lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || KINDS.some(kind => kind.locks && model.kinds.has(kind.name))) &&
                                                         ((v !== 'leaks' && v !== 'rss') || heap) && (v !== 'workers' || model.processes.items.length > 1 || hasThreads()));
     for (const view of views)
@@ -109,11 +109,11 @@ function controls(kind) {
     if (!views.some(([v]) => v === state.view))
         state.view = 'flame';
     fillTabs('tabs', views, state.view, setView);
-    fillSelect('type', typesNow(kind).map(t => [t.type, t.type]), state.type);
+    fillSelect('type', typesNow(kind).map(t => [t.type, typeWords(t.type)]), state.type);
     const isLevel = kind.isLevel[typeIndex()];
     fillSelect('mode', isLevel ? [['level', 'the range\'s end'], ['retained', 'retained within'], ['kept', 'still there later']] :
         [['sum', 'the range']], modeNow());
-    fillSelect('charted', [...typesNow(kind).map(t => [t.type, kind.isLevel[kind.types.indexOf(t)] ? (t.unit === 'bytes' ? `${t.type} (and RSS)` : t.type) : `${t.type} per second`]),
+    fillSelect('charted', [...typesNow(kind).map(t => [t.type, `${typeWords(t.type)}${kind.isLevel[kind.types.indexOf(t)] ? (t.unit === 'bytes' ? ' and RSS' : '') : ' per second'}`]),
                            ...(state.kind === 'heap' && residentNow(kind) ? [['rss', 'RSS by part']] : [])], state.charted || state.type);
     const layerNames = layerKeys(kind);
     byId('layersLabel').hidden = layerNames.length < 2 || state.charted === 'rss';
@@ -168,7 +168,7 @@ function fillTabs(id, items, chosen, onChoose) {
         return;
     const focused = byId(id).contains(document.activeElement);
     byId(id).replaceChildren(...items.map(([value, name]) => element('button', {
-        role: 'tab', 'aria-selected': String(value === chosen), 'data-value': value, title: LENSES[value] && LENSES[value].title, onclick: () => onChoose(value)}, name)));
+        role: 'tab', 'aria-selected': String(value === chosen), 'data-value': value, title: LENSES[value]?.title || KIND_WORDS[value] || VIEW_WORDS[value], onclick: () => onChoose(value)}, name)));
     if (focused)
         byId(id).querySelector('[aria-selected=true]').focus();
 }

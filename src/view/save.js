@@ -27,19 +27,42 @@ function foldedStacks(tree, frames) {
     return `${lines.join('\n')}\n`;
 }
 
-const PAPER = {true: '#17171b', false: '#fff'};
+const PAPER = {true: '#17171b', false: '#fff'}, INK = {true: '#fff', false: '#111'};
 
-/* The flame graphs at their present zoom, one below the other. */
+const HEAD_PX = 18, HEAD_FONT = '12px sans-serif';
+
+/* What stands above a saved picture: lines [{text, colour}] of what it shows and of its colours. */
+function headOfPicture() {
+    const lines = [`${byId('title').textContent}: ${byId('shown').textContent}`, byId('flameWords').textContent, byId('range').textContent].map(text => ({text, colour: ''}));
+    return [...lines, ...[...byId('lensLegend').querySelectorAll('i')].map(swatch => ({text: swatch.parentElement.textContent, colour: swatch.style.color}))];
+}
+
+/* As wide as the graphs, and as the longest line. */
+function widthOfPicture(flames, head) {
+    const context = document.createElement('canvas').getContext('2d');
+    context.font = HEAD_FONT;
+    return Math.ceil(Math.max(...flames.map(f => f.width), ...head.map(({text}) => context.measureText(text).width + 40)));
+}
+
+/* The flame graphs at their present zoom in their whole width, one below the other. */
 function flamePng(flames) {
-    const canvas = document.createElement('canvas');
-    canvas.width = flames[0].canvas.width;
-    canvas.height = flames.reduce((sum, f) => sum + f.canvas.height, 0);
-    const context = canvas.getContext('2d');
-    context.fillStyle = PAPER[flames[0].options.dark];
+    const canvas = document.createElement('canvas'), head = headOfPicture(), [{ratio, options: {dark}}] = flames, context = canvas.getContext('2d');
+    canvas.width = widthOfPicture(flames, head) * ratio;
+    canvas.height = head.length * HEAD_PX * ratio + flames.reduce((sum, f) => sum + f.canvas.height, 0);
+    context.fillStyle = PAPER[dark];
     context.fillRect(0, 0, canvas.width, canvas.height);
-    let y = 0;
+    context.scale(ratio, ratio);
+    context.font = HEAD_FONT;
+    head.forEach(({text, colour}, i) => {
+        context.fillStyle = colour || 'transparent';
+        context.fillRect(8, i * HEAD_PX + 4, 10, 10);
+        context.fillStyle = INK[dark];
+        context.fillText(text, colour ? 24 : 8, i * HEAD_PX + 13);
+    });
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    let y = head.length * HEAD_PX * ratio;
     for (const f of flames) {
-        context.drawImage(f.canvas, 0, y);
+        f.drawnWhole(() => context.drawImage(f.canvas, 0, y));
         y += f.canvas.height;
     }
     return canvas;
@@ -47,25 +70,24 @@ function flamePng(flames) {
 
 function flameSvg(flames) {
     const escape = text => text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`).replace(/[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd');
-    const parts = [];
-    const {width, options: {dark}} = flames[0];
-    let top = 0;
-    for (const {boxes, tree, width: w, deepest, ...f} of flames) {
-        const of = flames.find(one => one.boxes === boxes), {from, scale} = of.view();
+    const [{options: {dark}}] = flames, head = headOfPicture(), width = widthOfPicture(flames, head);
+    const parts = head.map(({text, colour}, i) => `${colour ? `<rect x="8" y="${i * HEAD_PX + 4}" width="10" height="10" fill="${colour}"/>` : ''}<text x="${colour ? 24 : 8}" y="${i * HEAD_PX + 13}">${escape(text)}</text>`);
+    let top = head.length * HEAD_PX;
+    for (const of of flames) {
+        const {boxes, tree, width: w, deepest, unit} = of, {from, width: whole} = of.windowOf(of.zoom), scale = w / whole;
         for (let i = 0; i < boxes.n; i++) {
             const x = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] - from + boxes.w[i]) * scale, w);
             if (right - x < 0.4)
                 continue;
             const node = boxes.node[i], y = top + of.y(boxes.depth[i]), name = of.label(node);
-            const value = tree.totalB ? `A ${formatValue(tree.total[node], f.unit)}, B ${formatValue(tree.totalB[node], f.unit)}` : formatValue(tree.total[node], f.unit);
+            const value = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` : formatValue(tree.total[node], unit);
             const shown = escape(name.slice(0, Math.floor((right - x - 8) / 6.5)));
             parts.push(`<g><title>${escape(name)}\n${value}</title><rect x="${x.toFixed(1)}" y="${y}" width="${(right - x - 0.5).toFixed(1)}" height="${
-                of.rowPx - 1}" fill="${of.colour(node)}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + 13}">${shown}</text>` : ''}</g>`);
+                of.rowPx - 1}" fill="${of.colour(node)}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + of.rowPx / 2 + 4}">${shown}</text>` : ''}</g>`);
         }
         top += (deepest + 1) * of.rowPx;
     }
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}" font-family="sans-serif" font-size="12" fill="${
-        dark ? '#eee' : '#111'}"><rect width="100%" height="100%" fill="${PAPER[dark]}"/>${parts.join('')}</svg>\n`;
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}" font-family="sans-serif" font-size="12" fill="${INK[dark]}"><rect width="100%" height="100%" fill="${PAPER[dark]}"/>${parts.join('')}</svg>\n`;
 }
 
 /* Writes protocol buffers. */

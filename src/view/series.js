@@ -49,7 +49,7 @@ function layerKeys(kind) {
 }
 
 function layersBy(kind) {
-    const by = state.layers || (state.lens === 'age' && lensNow() ? 'label age' : folds.labelKeys(kind).includes(STATE_LABEL) ? `label ${STATE_LABEL}` : 'branch');
+    const by = state.layers || (state.lens === 'age' && lensNow() ? 'label age' : hasStates(kind) ? `label ${STATE_LABEL}` : 'branch');
     return layerKeys(kind).includes(by) ? by : 'branch';
 }
 

@@ -7,6 +7,15 @@
 /** @type {(id: string) => any} */
 const byId = id => document.getElementById(id);
 const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
+/* What kinds of profile and views show, for tooltips and the list of keys. */
+const KIND_WORDS = {heap: 'memory: in use at a time, and allocated in a range', mutex: 'locks: what held them while others waited, by the holder\u2019s stack', block: 'locks: what waited for them, by the waiter\u2019s stack',
+                    cpu: 'CPU time', chain: 'locks: stacks of a waiter and of the holder that it waited for', wall: 'all time of all threads: running, waiting, asleep',
+                    events: 'each sample at its time: a heat map, and a lane for each thread'};
+const VIEW_WORDS = {flame: 'stacks as boxes', table: 'a row for each function, line, file, library, process or label', locks: 'who waits for whom', leaks: 'memory that grows without end, and since when',
+                    rss: 'of what resident memory, the number of ps, consists', workers: 'a row for each process and thread: memory, growth, CPU time, worst lock', info: 'a row for each profile, with what it says of itself'};
+const TYPE_WORDS = {inuse_space: 'memory in use', inuse_objects: 'blocks in use', alloc_space: 'memory allocated', alloc_objects: 'blocks allocated', cpu: 'CPU time', wall: 'time of threads', delay: 'time waited',
+                    contentions: 'waits', mutex_delay: 'time that holders cost', mutex_contentions: 'unlocks that ended waits', samples: 'samples'};
+const typeWords = type => (TYPE_WORDS[type] ? `${TYPE_WORDS[type]} (${type})` : type);
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']}; /* of rows of locks */
 const IDLE_OF = {block: IDLE, wall: {key: 'idle', values: ['yes']}};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
@@ -22,7 +31,8 @@ const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity,
                invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
-const isDark = () => (state.theme ? state.theme === 'dark' : prefersDark.matches);
+const isDark = () => !isPrinting && (state.theme ? state.theme === 'dark' : prefersDark.matches);
+let isPrinting = false; /* on paper the page is light */
 let live = null;
 
 /* ---- state and its link ---- */

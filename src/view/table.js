@@ -64,18 +64,18 @@ class Table {
             const x = column.value(a), y = column.value(b);
             return sign * (column.isNumber ? x - y : x < y ? -1 : x > y ? 1 : 0) || (b.cum || 0) - (a.cum || 0);
         });
-        const head = element('tr', {}, ...this.columns.map(c => element('th', {
+        const head = element('tr', {role: 'row'}, ...this.columns.map(c => element('th', {
             class: c.isNumber ? 'number' : '', title: c.title, tabindex: '0', role: 'columnheader',
             'aria-sort': c.name === this.sort.name ? (this.sort.down ? 'descending' : 'ascending') : 'none',
             onclick: () => this.sortBy(c.name), onkeydown: e => { if (e.key === 'Enter') this.sortBy(c.name); },
         }, c.name + (c.name === this.sort.name ? (this.sort.down ? ' ▾' : ' ▴') : ''))));
         /* One row is a stop of the tab key; arrows go on from there. */
         const body = sorted.slice(0, ROWS_SHOWN).map((row, i) => element('tr', {
-            tabindex: i ? '-1' : '0', 'data-key': row.name, onclick: () => this.onPick(row), onkeydown: event => this.key(event, row),
-        }, ...this.columns.map(c => element('td', {class: c.class ? c.class(row) : c.isNumber ? 'number' : 'name', title: c.exact ? c.exact(row) : c.isNumber && String(Math.round(c.value(row)))},
+            role: 'row', tabindex: i ? '-1' : '0', 'data-key': row.name, onclick: () => this.onPick(row), onkeydown: event => this.key(event, row),
+        }, ...this.columns.map(c => element('td', {class: c.class ? c.class(row) : c.isNumber ? 'number' : 'name', role: 'cell', 'data-name': c.name, title: c.exact ? c.exact(row) : c.isNumber && String(Math.round(c.value(row)))},
                                             c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
-        refill(this.parent, element('table', {'aria-label': this.parent.id}, element('thead', {}, head), element('tbody', {}, ...body)),
+        refill(this.parent, element('table', {class: 'rows', role: 'table', 'aria-label': this.parent.dataset.label}, element('thead', {role: 'rowgroup'}, head), element('tbody', {role: 'rowgroup'}, ...body)),
                left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) :
                !sorted.length && this.empty ? element('p', {class: 'note'}, this.empty) : '');
     }

@@ -95,7 +95,7 @@ function drawLanes(kind) {
                          isThin: i => states[begin + i] === 'lock' || states[begin + i] === 'sleep'}});
     fillSelect('lanesBy', [['function', 'function'], ['state', 'state']], state.lanes);
     fillLegend('lanesLegend', legend);
-    byId('lanesNote').textContent = `thin: it waits${lanes.nMore > 0 ? `; ${lanes.nMore} more threads` : ''}`;
+    byId('lanesNote').textContent = `a lane for each thread; thin: it waits; drag for a range, click for one thread${lanes.nMore > 0 ? `; ${lanes.nMore} more threads` : ''}`;
 }
 
 /* One frame each of the functions with the most time in the lanes, of rows from `begin` to `end`; idle time does not count. */

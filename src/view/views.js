@@ -31,6 +31,7 @@ function drawFlame() {
         fillLegend('lensLegend', [[0, 1, 'only in B, or more'], [1, 0, 'only in A, or less'], [1, 1, 'the same']].map(([a, b, name]) => ({name, colour: changeColour(a, b, options.dark)})));
     else
         fillLegend('lensLegend', lens ? lens.legend() : [], lens ? `${lens.words}:` : '');
+    byId('flameWords').textContent = wordsOfFlame();
     drawChanges(tree);
     const search = searchNow(), matching = search ? folds.matches(search) : null;
     if (matching || flame.matching)
@@ -39,18 +40,28 @@ function drawFlame() {
     crumbs(flame.zoom);
 }
 
+/* What the boxes are. */
+function wordsOfFlame() {
+    const {to} = state, [, last] = extent(kindNow()), end = formatTime(Math.min(to, last)), type = TYPE_WORDS[state.type] || state.type;
+    const of = {level: `${type} at ${end}`, retained: `${type} at ${end} that the range added`, kept: `${type} that the range added and that was still in use later`, sum: `${type} in the range`}[modeNow()];
+    const by = state.focus ? `callers of ${state.focus} above, callees below` : state.invert ? 'callers below callees' : state.up ? 'callees above callers' : 'callees below callers';
+    return `${state.kind === 'mutex' && state.type === 'delay' ? 'time that others waited for locks held here, in the range' : of}; a box is as wide as its value, ${by}`;
+}
+
 /**
- * Why there is nothing to show.
+ * Why there is nothing to show, and what to do.
  * @param {string} kindName
  * @param {{from: number, to: number}} range
  */
 function emptyWords(kindName = state.kind, range = state) {
     const kind = model.kinds.get(kindName), [first, last] = kind.ticksWithin(range.from, range.to);
     if (first === last)
-        return `no ${kindName} profile ends in this range`;
+        return `no ${kindName} profile ends in this range: choose a longer one, or "whole"`;
     if (IDLE_OF[kindName] && state.idle && passesIdle(kind, IDLE_OF[kindName], first, last))
-        return 'only idle waits: "hide idle" leaves them out';
-    return filterNow() || labelsNow().length ? 'nothing in this range matches' : 'nothing in this range';
+        return 'only idle waits: "hide idle" leaves them out; a click on it shows them';
+    const isWhole = range.from === -Infinity && range.to === Infinity;
+    return filterNow() || labelsNow().length ? 'nothing in this range matches: clear the search, "only" and labels' :
+        isWhole ? 'nothing was recorded: choose another kind or value' : 'nothing in this range: choose another one, or "whole"';
 }
 
 /* Whether there are idle waits within these ticks. */

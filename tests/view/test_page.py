@@ -131,9 +131,9 @@ class Page(PageCase):
         return os.path.join(self.dir.name, 'pairs')
 
     def partners(self):
-        """(the title's first words, {the second frame of a stack: [delay in us, waits]}) of the pairs that are shown."""
+        """(the title's first words, {the first frame of a stack but await_lock: [delay in us, waits]}) of the pairs that are shown."""
         title = self.browser.text('#pairsTitle').split(':')[0]
-        return title, {stack.split(' ‹ ')[1]: [ns // 1000, n] for stack, (ns, _, n) in self.rows('#pairs').items()}
+        return title, {stack.removeprefix('await_lock ‹ ').split(' ‹ ')[0]: [ns // 1000, n] for stack, (ns, _, n) in self.rows('#pairs').items()}
 
     def click_row(self, table, words):
         self.browser.js('[...document.querySelectorAll(arguments[0] + " tbody tr")].find(r => r.lastChild.textContent.includes(arguments[1])).click()', table, words)
@@ -148,7 +148,7 @@ class Page(PageCase):
         fragment = self.browser.fragment()
         self.click_row('#pairs', 'sweep')
         self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
-        self.assertEqual(self.partners(), ('who waited', {'serve': [10000, 10], 'reply': [1600, 12]}))  # both unlock by the same function
+        self.assertEqual(self.partners(), ('who waited', {'reply': [400, 8]}))  # not those of checkpoint, which unlocks by the same function
         self.browser.click('[data-value=locks]')
         self.click_row('#holders', 'sweep')
         self.assertEqual(self.partners(), ('who waited', {'reply': [400, 8]}))

@@ -32,7 +32,7 @@ class Heat(PageCase):
         return self.events('p', samples)
 
     def column_px(self):
-        return min(self.browser.js('return document.getElementById("heat").clientWidth') / 6, 24)
+        return self.browser.js('return document.getElementById("heat").clientWidth') / 6
 
     def drag(self, first, last):
         """From one cell, (second, ms), to another one."""

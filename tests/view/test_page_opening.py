@@ -48,12 +48,30 @@ class Opening(PageCase):
     def test_small_charts_say_the_most_and_open_their_kind(self):
         directory = self.server()
         self.show(directory)
-        names = self.browser.js('return [...document.querySelectorAll("#glance button")].map(b => b.textContent)')
+        names = self.browser.js('return [...document.querySelectorAll("#glance div")].map(div => div.textContent)')
         peak = self.top('--at', 'peak', '--type', 'inuse_space', directory)[0]
-        self.assertEqual(names[0], f'in usemost {peak / 1024:.1f} kB')
-        self.assertEqual([n.split('most')[0] for n in names], ['in use', 'RSS', 'allocated a second', 'threads held up by locks'])
-        self.browser.click('#glance button:nth-child(4)')
+        self.assertRegex(names[0], f'^in usemost {peak / 1024:.1f} kB, ..:..:..$')
+        self.assertEqual([n.split('most')[0] for n in names], ['in use', 'allocated a second', 'threads held up by locks'])
+        self.browser.click('#glance div:nth-child(3) button')
         self.assertEqual(self.shown(), [self.top('--kind', 'mutex', '--type', 'delay', directory)[0]])
+
+    def test_the_most_of_a_small_chart_is_a_click_away(self):
+        """Two ticks within one step of the small chart: the higher one counts."""
+        for n, (end, size) in enumerate(((100, 1000), (200, 5000), (200.5, 9000), (201, 400), (300, 2000)), 1):
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['fill', 'main'], [1, 100, 1, size])], HEAP, (START + 10) * SECOND, int((end - 10) * SECOND), comment='')
+        self.show(f'{self.dir.name}/p', fragment='#v=table')
+        self.browser.click('#glance div:first-child button:last-child')
+        self.assertEqual(self.shown(), [9000])
+        self.assertIn('most 8.79 kB', self.browser.text('#glance div:first-child'))
+        self.assertIn('memory in use at', self.browser.text('#flameWords'))
+
+    def test_threads_are_seen_by_state(self):
+        for n in (1, 2, 3):
+            self.file(f'p/server.7.{n:04}.wall.pb.gz', [(['read', 'main'], [10, 6 * SECOND], {'state': 'io'}), (['sum', 'main'], [10, 4 * SECOND], {'state': 'running'})],
+                      [('samples', 'count'), ('wall', 'nanoseconds')], (START + 10 * (n - 1)) * SECOND, 10 * SECOND)
+        self.show(f'{self.dir.name}/p')
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#glance path")].map(p => p.getAttribute("fill"))'), ['#b79ae0', '#6cc08b'])
+        self.assertIn('threads by state over time: io, running', self.browser.js('return document.querySelector("#glance button").title'))
 
     def test_the_busiest_tick_is_two_clicks_away(self):
         for n, ms in enumerate((10, 20, 900, 30), 1):
@@ -61,8 +79,11 @@ class Opening(PageCase):
             self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['f', 'main'], [1, 1, 1, 10**6 if n == 2 else 10**3])], HEAP, start, 10 * SECOND)  # it begins at the peak
             self.file(f'p/server.7.{n:04}.cpu.pb.gz', [(['sort', 'main'] if n == 3 else ['wait', 'main'], [1, ms * 10**6])], [('samples', 'count'), ('cpu', 'nanoseconds')], start, 10 * SECOND)
         self.show(f'{self.dir.name}/p')
-        number = self.browser.js('return [...document.querySelectorAll("#glance b")].findIndex(b => b.previousSibling.textContent === "CPUs busy") + 1')
-        self.browser.click(f'#glance button:nth-child({number})')
+        number = self.browser.js('return [...document.querySelectorAll("#glance div")].findIndex(div => div.textContent.startsWith("CPUs busy")) + 1')
+        self.browser.click(f'#glance div:nth-child({number}) button:last-child')
+        self.assertEqual(self.shown(), [900 * 10**6])
+        self.browser.click(f'#glance div:nth-child({number}) button')
+        self.browser.click('#whole')
         self.assertEqual(self.shown(), [960 * 10**6])
         self.browser.click('#peak')
         self.assertEqual(self.shown(), [900 * 10**6])
@@ -74,7 +95,7 @@ class Opening(PageCase):
             self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'work', 'main'], [n, n * 5 * SECOND])], MUTEX, (START + 10 * (n - 1)) * SECOND,
                       10 * SECOND)
         self.show(f'{self.dir.name}/p')
-        self.assertEqual(self.browser.js('return document.querySelector("#glance button").textContent'), 'threads held up by locksmost 2')
+        self.assertEqual(self.browser.js('return document.querySelector("#glance div").textContent').split(',')[0], 'threads held up by locksmost 2')
 
     def test_processes_have_a_row_each_with_the_values_of_top(self):
         for pid, size in ((7, 1000), (8, 3000)):
