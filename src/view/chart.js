@@ -18,8 +18,8 @@ class Chart {
         this.layers = [];
         this.lines = [];
         this.ranges = [];
-        this.unit = this.empty = '';
-        this.rate = this.dark = false;
+        this.unit = this.empty = this.rate = '';
+        this.dark = false;
         canvas.tabIndex = 0;
         canvas.addEventListener('pointerdown', event => this.down(event));
         canvas.addEventListener('pointermove', event => this.move(event));
@@ -32,7 +32,7 @@ class Chart {
 
     /*
      * ticks: [{start, end}]; layers: [{name, values by tick, colour}] stacked; lines: the same, each by itself; ranges: [{from, to,
-     * colour}], the first one is moved by keys. rate: values are shown per second. empty: what it says if all values are 0.
+     * colour}], the first one is moved by keys. rate: behind values that are shown per second, as for formatRate(). empty: what it says if all values are 0.
      */
     show({ticks, layers, lines, unit, rate, ranges, dark, empty}) {
         const before = this.drawn;
@@ -186,14 +186,14 @@ class Chart {
 
     /* Lines at round values, times at round places. */
     drawScale(context, ink, most, y, bottom) {
-        const faint = this.dark ? 'rgba(255,255,255,0.16)' : 'rgba(0,0,0,0.13)', per = this.rate ? '/s' : '';
+        const faint = this.dark ? 'rgba(255,255,255,0.16)' : 'rgba(0,0,0,0.13)';
         const step = roundStep(most / 2.2, this.unit);
         for (let value = step; step > 0 && value <= most; value += step) {
             context.fillStyle = faint;
             context.fillRect(0, Math.round(y(value)), this.width, 1);
         }
         for (let value = step; step > 0 && value <= most; value += step) {
-            const text = `${formatValue(value, this.unit)}${per}`, base = Math.round(y(value)) - 3;
+            const text = formatRate(value, this.unit, this.rate), base = Math.round(y(value)) - 3;
             context.fillStyle = PAPER[this.dark]; /* no line of the chart runs through a text */
             context.fillRect(2, base - 10, context.measureText(text).width + 5, 13);
             context.fillStyle = ink;

@@ -11,6 +11,11 @@ function formatValue(value, unit) {
     return scaled(value, [[1e9, 'G'], [1e6, 'M'], [1e4, 'k', 1e3]], '');
 }
 
+/* per: of values per second, '/s', or for time per second what is counted: ' CPUs'. */
+function formatRate(value, unit, per) {
+    return per && unit === 'nanoseconds' ? `${Number((value / 1e9).toPrecision(2))}${per}` : `${formatValue(value, unit)}${per}`;
+}
+
 function scaled(value, steps, least) {
     const size = Math.abs(value);
     for (const [from, name, by] of steps)

@@ -209,7 +209,7 @@ function drawChart(kind) {
     if (state.a && isPart(state.a))
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
     const hidden = hiddenNow(layers, lines), isHidden = name => hidden.includes(name);
-    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: !isLevel, ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
+    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: isLevel ? '' : unit !== 'nanoseconds' ? '/s' : name === 'cpu' ? ' CPUs' : ' threads', ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
     const toggle = name => set({hidden: (isHidden(name) ? hidden.filter(n => n !== name) : [...hidden, name]).join() || '-'});
     fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), title: isHidden(line.name) ? 'off: a click shows it' : 'a click switches it off', choose: () => toggle(line.name)}))]);
 }
@@ -256,7 +256,7 @@ function fillLegend(id, items, words = '') {
 }
 
 function chartTip(found, event) {
-    const lines = found ? [formatTime(found.ms, true), ...(found.values.length > 1 ? [`${formatValue(found.sum, found.unit)}${found.rate ? '/s' : ''} in all`] : []),
-                           ...found.values.map(([name, value]) => `${formatValue(value, found.unit)}${found.rate ? '/s' : ''}  ${name}`)] : [];
+    const lines = found ? [formatTime(found.ms, true), ...(found.values.length > 1 ? [`${formatRate(found.sum, found.unit, found.rate)} in all`] : []),
+                           ...found.values.map(([name, value]) => `${formatRate(value, found.unit, found.rate)}  ${name}`)] : [];
     showTip(lines, event);
 }

@@ -14,7 +14,7 @@ const KIND_WORDS = {heap: 'memory: in use at a time, and allocated in a range', 
 const VIEW_WORDS = {flame: 'stacks as boxes', table: 'a row for each function, line, file, library, process or label', locks: 'who waits for whom', leaks: 'memory that grows without end, and since when',
                     rss: 'of what resident memory, the number of ps, consists', workers: 'a row for each process and thread: memory, growth, CPU time, worst lock', info: 'a row for each profile, with what it says of itself'};
 const TYPE_WORDS = {inuse_space: 'memory in use', inuse_objects: 'blocks in use', alloc_space: 'memory allocated', alloc_objects: 'blocks allocated', cpu: 'CPU time', wall: 'time of threads', delay: 'time waited',
-                    contentions: 'waits', mutex_delay: 'time that holders cost', mutex_contentions: 'unlocks that ended waits', samples: 'samples'};
+                    contentions: 'waits', mutex_delay: 'time others waited', mutex_contentions: 'unlocks', samples: 'samples'};
 const typeWords = type => (TYPE_WORDS[type] ? `${TYPE_WORDS[type]} (${type})` : type);
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']}; /* of rows of locks */
 const IDLE_OF = {block: IDLE, wall: {key: 'idle', values: ['yes']}};

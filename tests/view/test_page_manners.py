@@ -111,11 +111,11 @@ class Manners(PageCase):
                 self.browser.click(f'[data-value={view}]')
                 wide, beyond, over = self.browser.js(r'''
                     const seen = [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && !e.closest('.unseen, svg, #tip'));
-                    const right = document.documentElement.clientWidth + 1, name = e => `${e.localName}#${e.id} ${e.textContent.slice(0, 30)}`, box = e => e.getBoundingClientRect();
-                    const controls = seen.filter(e => e.matches('button, select, input, td, th, p, h1, h2, li, canvas, dt, dd')), over = [];
-                    for (const a of controls) for (const b of controls) {
+                    const right = document.documentElement.clientWidth + 1, name = e => `${e.localName}#${e.id} ${e.textContent.slice(0, 30)}`, boxes = new Map(seen.map(e => [e, e.getBoundingClientRect()]));
+                    const box = e => boxes.get(e), controls = seen.filter(e => e.matches('button, select, input, td, th, p, h1, h2, li, canvas, dt, dd')), over = [];
+                    for (const [i, a] of controls.entries()) for (const b of controls.slice(0, i)) {
                         const p = box(a), q = box(b);
-                        if (a !== b && !a.contains(b) && !b.contains(a) && !a.closest('nav') === !b.closest('nav') && p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 1 && q.top < p.bottom - 1)
+                        if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 1 && q.top < p.bottom - 1 && !a.contains(b) && !b.contains(a) && !a.closest('nav') === !b.closest('nav'))
                             over.push(`${name(a)} | ${name(b)}`);
                     }
                     return [document.documentElement.scrollWidth - right, seen.filter(e => box(e).width && (box(e).right > right || box(e).left < 0)).map(name),
