@@ -8,7 +8,7 @@ const SENTENCE_VIEWS = {
     stuck: () => ({kind: 'block', view: 'locks', ...WHOLE}),
     leak: name => ({kind: 'heap', type: HEAP_DEFAULT, mode: 'retained', view: 'flame', ...searchFor(name), ...WHOLE}),
     'leak-unknown': () => ({kind: 'heap', view: 'leaks', ...WHOLE}),
-    held: () => ({kind: 'heap', view: 'rss', ...WHOLE}),
+    held: () => ({kind: 'heap', view: 'rss', charted: 'rss', ...WHOLE}),
     lost: () => ({view: 'info'}),
     lock: name => ({kind: 'mutex', type: 'delay', view: 'flame', ...searchFor(name), ...WHOLE}),
 };

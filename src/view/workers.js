@@ -126,6 +126,7 @@ function drawThreads() {
     if (!sources.length)
         return;
     const several = model.processes.items.length > 1;
+    byId('threadsTitle').textContent = [...rows.values()].some(row => row.name) ? 'threads' : 'threads; thread=on records their names';
     threads.empty = 'no thread did anything in this range';
     threads.show([{name: 'thread', value: r => r.name, text: r => r.name || '(no name)', class: () => 'name'},
                   ...(sources[0].label === THREAD_LABEL ? [{name: 'id', isNumber: true, value: r => Number(r.id), text: r => r.id}] : []),

@@ -88,7 +88,7 @@ def a_day(directory):
     """5,760 ticks of each kind, of the real ones without the first, which starts the program, and the last two, which end it."""
     with tempfile.TemporaryDirectory(prefix='deltaprof-bench-') as real:
         minute_of_redis(real)
-        for kind in ('heap', 'mutex', 'block'):
+        for kind in ('heap', 'mutex', 'block', 'cpu'):
             paths = sorted(glob.glob(f'{real}/*.{kind}.pb.gz'))[1:-2]
             contents = [without_times(gzip.decompress(open(path, 'rb').read())) for path in paths]
             for n in range(TICKS if contents else 0):
