@@ -2,6 +2,8 @@
 /*
  * page.js - connects the controls to the state, reads the data, and starts.
  */
+const PAPER_WIDTH = '1000px';
+
 function listen() {
     const on = (id, event, act) => byId(id).addEventListener(event, act);
     const toggle = (id, key) => on(id, 'click', () => set({[key]: !state[key]}));
@@ -13,7 +15,7 @@ function listen() {
     on('search', 'input', event => set({search: event.target.value}));
     on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
     const help = () => {
-        refill(byId('words'), ...[...KIND_NAMES.filter(k => model.kinds.has(k)).map(k => [k, KIND_WORDS[k]]), ...Object.entries(VIEWS).map(([v, name]) => [name, VIEW_WORDS[v]])]
+        refill(byId('words'), ...[...[...model.kinds.keys()].filter(k => KIND_WORDS[k]).map(k => [k, KIND_WORDS[k]]), ...Object.entries(VIEWS).map(([v, name]) => [name, VIEW_WORDS[v]])]
             .flatMap(([name, words]) => [element('dt', {}, name), element('dd', {}, words)]));
         byId('keys').setAttribute('aria-expanded', String(!(byId('help').hidden = !byId('help').hidden)));
     };
@@ -36,7 +38,12 @@ function listen() {
     on('lanesBy', 'change', event => set({lanes: event.target.value}));
     on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
     for (const event of ['beforeprint', 'afterprint'])
-        window.addEventListener(event, () => { isPrinting = event === 'beforeprint'; render(); });
+        window.addEventListener(event, () => {
+            isPrinting = event === 'beforeprint';
+            document.body.style.width = isPrinting ? PAPER_WIDTH : ''; /* the browser makes pictures as wide as the paper */
+            render();
+            document.body.style.width = '';
+        });
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {

@@ -9,7 +9,7 @@ const byId = id => document.getElementById(id);
 const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
 /* What kinds of profile and views show, for tooltips and the list of keys. */
 const KIND_WORDS = {heap: 'memory: in use at a time, and allocated in a range', mutex: 'locks: what held them while others waited, by the holder\u2019s stack', block: 'locks: what waited for them, by the waiter\u2019s stack',
-                    cpu: 'CPU time', chain: 'locks: stacks of a waiter and of the holder that it waited for', wall: 'all time of all threads: running, waiting, asleep',
+                    cpu: 'CPU time, by the stack that used it', chain: 'locks: stacks of a waiter and of the holder that it waited for', wall: 'all time of all threads: running, waiting, asleep',
                     events: 'each sample at its time: a heat map, and a lane for each thread'};
 const VIEW_WORDS = {flame: 'stacks as boxes', table: 'a row for each function, line, file, library, process or label', locks: 'who waits for whom', leaks: 'memory that grows without end, and since when',
                     rss: 'of what resident memory, the number of ps, consists', workers: 'a row for each process and thread: memory, growth, CPU time, worst lock', info: 'a row for each profile, with what it says of itself'};

@@ -30,7 +30,8 @@ OF_CLICKS_AND_KEYS = {
     test_page_heat.Heat: ['test_a_block_has_just_its_samples', 'test_a_block_is_moved_by_keys'],
     test_page_lanes.Lanes: ['test_a_lane_tells_what_its_thread_did_when', 'test_the_range_is_that_of_all_views_and_a_click_leaves_one_thread'],
     test_page_looks.Looks: ['test_slash_goes_to_the_search_field_from_anywhere'],
-    test_page_opening.Opening: ['test_a_click_on_a_lock_shows_the_time_that_its_holder_cost', 'test_a_click_on_a_leak_shows_what_it_kept', 'test_the_keys_are_listed_on_demand'],
+    test_page_opening.Opening: ['test_a_click_on_a_lock_shows_the_time_that_its_holder_cost', 'test_a_click_on_a_leak_shows_what_it_kept', 'test_the_most_of_a_small_chart_is_a_click_away',
+                           'test_the_keys_are_listed_on_demand'],
     test_page_waits.Waits: ['test_the_graph_begins_at_the_worst_holder_and_can_be_followed'],
     test_page_workers.Workers: ['test_a_click_on_a_family_leaves_its_processes'],
 }

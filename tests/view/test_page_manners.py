@@ -143,7 +143,9 @@ class Manners(PageCase):
     def test_the_dark_page_is_printed_light_and_whole(self):
         self.show(self.family(), fragment='#d=dark&v=table')
         self.assertTrue(self.browser.js('return document.documentElement.classList.contains("dark")'))
+        self.browser.click('[data-value=flame]')
         self.browser.js('window.dispatchEvent(new Event("beforeprint"))')
+        self.assertEqual(self.browser.js('const c = document.getElementById("chart"); return c.width / window.devicePixelRatio'), 1000)  # whatever the window's
         self.assertFalse(self.browser.js('return document.documentElement.classList.contains("dark")'))
         self.addCleanup(self.command, 'Emulation.setEmulatedMedia', media='')
         self.command('Emulation.setEmulatedMedia', media='print')
