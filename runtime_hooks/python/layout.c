@@ -123,6 +123,18 @@ static const struct known {
       .str_ascii = 40,
       .str_compact = 56},
      208},
+    {15,
+     false,
+     {.tstate_frame = 72,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 74,
+      .code_traceable = 192,
+      .code_version = 92,
+      .code_bytes = 208,
+      .str_ascii = 40,
+      .str_compact = 56},
+     208},
 };
 
 /* The offset of a member of code objects; 0: there is none of that name. */

@@ -4,7 +4,14 @@ import glob
 import os
 import subprocess
 
-KNOWN = ('3.9', '3.10', '3.11', '3.12', '3.13', '3.14')
+KNOWN = ('3.9', '3.10', '3.11', '3.12', '3.13', '3.14', '3.15')
+
+# In a program: the bytes that a bytearray has beyond those that were asked for. From 3.15 on it keeps an object of bytes.
+MORE = 'import sys; MORE = 33 if sys.version_info >= (3, 15) else 1'
+
+
+def more(version):
+    return 33 if version.split()[0] == '3.15' else 1
 
 
 def interpreters(versions=KNOWN):

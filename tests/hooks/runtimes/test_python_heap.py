@@ -4,7 +4,7 @@
 import collections
 
 from harness import BUILD, main, names_in, profiles, run
-from interpreters import interpreters
+from interpreters import interpreters, more
 
 
 def count_once(path, version, options=(), extra=None, first='', others=()):
@@ -39,8 +39,8 @@ import os; os._exit(0)
     def row(function, mean):
         return tuple(by[function, mean][k] for k in ('alloc_objects', 'inuse_objects', 'inuse_space'))
     assert row('small', size) == (1000, 1000, 1000 * size), (version, options, extra, dict(by))
-    assert row('large', 5001) == (100, 100, 100 * 5001), (version, options, extra, dict(by))
-    assert row('freed', 7001) == (300, 0, 0), (version, options, extra, dict(by))
+    assert row('large', 5000 + more(version)) == (100, 100, 100 * (5000 + more(version))), (version, options, extra, dict(by))
+    assert row('freed', 7000 + more(version)) == (300, 0, 0), (version, options, extra, dict(by))
 
 
 def that_objects_count_once_in_the_heap_python():
@@ -135,7 +135,7 @@ import os; os._exit(0)
 def that_the_interpreters_own_free_stays_until_a_sample_needs_a_hook():
     """A sample whose block comes from malloc is freed there. When each event becomes a sample, the frees are hooked, also
     while tracemalloc has wrapped the profiler's allocator, and after it has put that back. No complex number is kept in a free
-    list; before 3.11 the frame of a function is."""
+    list, but 100 from 3.15 on; before 3.11 the frame of a function is."""
     program = """
 import ctypes, sys
 import deltaprof
@@ -174,7 +174,8 @@ import os; os._exit(0)
                         total[function].update(s.values)
             assert len(total) == 3, (version, wrap, total)
             for function, values in total.items():
-                assert values['alloc_objects'] >= 10000 and values['inuse_objects'] < 3, (version, wrap, function, values)
+                kept = 100 if version.startswith('3.15') else 2
+                assert values['alloc_objects'] >= 10000 - kept and values['inuse_objects'] <= kept, (version, wrap, function, values)
 
 
 def that_other_allocators_of_python_still_work():

@@ -8,17 +8,17 @@ import re
 import check_profile
 import reader
 from harness import BUILD, main, new_directory, profiles, run
-from interpreters import interpreters
+from interpreters import MORE, interpreters
 from python_module import MODULE, grown
 
 ALONE = {**MODULE, 'LD_LIBRARY_PATH': f'{BUILD}/src:{BUILD}/runtime_hooks/python'}
 
-# grow(n) keeps a bytearray of n bytes, for which Python allocates n + 1.
-LABELS = '''
+# grow(n) keeps a bytearray of that many times 100,000 bytes.
+LABELS = MORE + '''
 import asyncio, contextvars, queue, threading
 import deltaprof
 kept = []
-def grow(n): kept.append(bytearray(n * 100000 - 1))
+def grow(n): kept.append(bytearray(n * 100000 - MORE))
 try: deltaprof.set(heap_rate=1)
 except RuntimeError: deltaprof.start(heap_rate=1, interval=0)
 
@@ -98,7 +98,7 @@ def that_a_label_may_be_no_text():
     """The name of a file may have bytes that are not UTF-8, which Python turns into surrogates."""
     program = 'import deltaprof, os\nwith deltaprof.labels(path=os.fsdecode(b"a\\xff")): kept = bytearray(3000000)\n'
     for version, path in interpreters():
-        r = run([path, '-S', '-c', program], 'heap_rate=1,interval=0', extra=MODULE)
+        r = run([path, '-S', '-c', program], 'heap_rate=1,interval=0,memory=512M', extra=MODULE)
         assert r.status == 0 and not r.stderr, (version, r.stderr)
         paths = {dict(s.labels).get('path') for p in profiles(r) for s in p.samples if s.values['alloc_space'] >= 3000000}
         assert len(paths) == 1 and paths.pop().strip('\ufffd') == 'a', (version, paths)
@@ -191,8 +191,8 @@ for _ in range(20):  # a thread that comes late does not wait
 
 
 def that_the_module_starts_and_writes_without_a_preload():
-    program = '''
-import deltaprof, sys, io
+    program = MORE + '''
+import deltaprof, io
 from deltaprof import *
 assert set is __builtins__.set
 def small(n): return [object() for _ in range(n)]
@@ -200,7 +200,7 @@ def grow(n): return bytearray(n)
 before = small(100)
 deltaprof.start(heap_rate=1, interval=0, out='none', memory='512M')
 with deltaprof.labels(endpoint='/x'):
-    kept = small(1000), grow(99999)
+    kept = small(1000), grow(100000 - MORE)
 del before
 deltaprof.write('heap', sys.argv[1])
 small(50)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Allocates blocks of known sizes in known Python stacks, and prints them: [[bytes, [[function, file, line], ...]], ...].
 
-grow() makes a bytearray of a size that is used once, for which Python allocates one byte more. It notes the stack of
+grow() makes a bytearray of a size that is used once, for which Python allocates MORE bytes. It notes the stack of
 its caller as the interpreter reports it. In a free-threaded Python it calls malloc for as many bytes, because objects
 lie in heaps of their own there.
 """
@@ -18,6 +18,7 @@ malloc = ctypes.CDLL(None).malloc if 't' in sys.abiflags else None
 if malloc:
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 next_size = 100000
+MORE = 33 if sys.version_info >= (3, 15) and not malloc else 1  # the head of an object of bytes, and the last byte
 
 
 def stack_from(frame):
@@ -33,8 +34,8 @@ def grow(times=1):
     global next_size
     next_size += 1
     size = next_size
-    notes.append([size, stack_from(sys._getframe(1))])
-    kept.append(malloc(size + 1) if malloc else bytearray(size))
+    notes.append([size + MORE, stack_from(sys._getframe(1))])
+    kept.append(malloc(size + MORE) if malloc else bytearray(size))
     return size
 
 

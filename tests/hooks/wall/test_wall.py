@@ -288,7 +288,7 @@ else:
 @three_tries
 def that_waits_of_python_have_its_lines():
     """The function and the line that wait, of a thread that runs nothing else."""
-    for version, python in interpreters(('3.11', '3.12', '3.13', '3.14', '3.13t')):
+    for version, python in interpreters(('3.11', '3.12', '3.13', '3.14', '3.15', '3.13t')):
         for mode, functions in (('threads', {'naps': (4, 'sleep'), 'reads': (6, 'io')}), ('fork', {'naps': (4, 'sleep')})):
             r = run([python, '-c', PYTHON, mode], 'wall_rate=10ms,heap_rate=16k')
             assert r.status == 0, (version, r.stderr)
