@@ -31,7 +31,16 @@ struct deltaprof_thread {
     uint64_t opaque[14];
     const void *reads[2]; /* rwlocks that the thread holds for reading: locks.h */
 };
-extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
+/*
+ * The hooks reach it by a constant offset from the thread pointer. musl has no room for that in a library that is
+ * opened while the program runs. Such a library is compiled for musl with -DDELTAPROF_TLS_MODEL= and
+ * -mtls-dialect=gnu2, as libdeltaprof.so is there: a call of some instructions, which allocates nothing, finds the
+ * state.
+ */
+#ifndef DELTAPROF_TLS_MODEL
+#define DELTAPROF_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#endif
+extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread DELTAPROF_TLS_MODEL;
 
 /* The guard of a thread that asked for it: it ends only where the thread says so. */
 #define DELTAPROF_GUARD_KEPT UINTPTR_MAX

@@ -65,7 +65,7 @@
 #define TURN_SLEEPS    50
 #define TURN_SLEEP_NS  100000
 
-__thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
+__thread struct deltaprof_thread deltaprof_thread DELTAPROF_TLS_MODEL;
 
 static struct {
     char *_Atomic blocks; /* NULL before init */
