@@ -7,8 +7,8 @@ usage: run.py TOP DIRECTORY [all] [4k|16k] [TEST...]
 The kernels and the guest's system are Debian's packages for arm64, which a private root of apt fetches into DIRECTORY once
 (200 MB). qemu boots both kernels at once, and the guests run tests of the tree: a short choice, or with `all` what is known to
 work there, or the named ones. Tests that compile or need programs that the guest lacks are left out.
-The second form runs tests/bundle/test_bundle.py with an archive for aarch64, and with programs that it compiled here.
-PYTHONPATH leads to its modules.
+The second form runs tests/bundle/test_bundle.py with an archive for aarch64, and with programs, a wheel and an image that are
+made here; without a CASE new_user.py as well. PYTHONPATH leads to their modules.
 """
 import concurrent.futures
 import json
@@ -38,6 +38,7 @@ SHORT = {
     'hooks fork': ['that_a_tick_between_two_blocks_of_a_child_loses_nothing'],
     'hooks tables': ['that_a_forked_child_leaves_its_own_events', 'that_a_raw_clone_counts_nothing_into_its_parent',
                      'that_an_out_of_memory_kill_loses_no_more'],  # here in a control group of version 2
+    'hooks python': ['that_a_stack_of_a_hundred_functions_is_whole'],
     'hooks crash': ['that_a_stack_overflow_delivers', 'that_a_crash_while_threads_allocate_and_ticks_run_delivers'],
 }
 # Of these, the ones that know no pages run in one guest.
@@ -255,15 +256,19 @@ def pack_tree():
 
 
 def pack_bundle(bundle, cases):
-    """The archive, the programs that its test compiles, and that test, which is the only job."""
-    command = ['/usr/bin/python3', os.path.join(TOP, 'tests/bundle/test_bundle.py'), bundle]
+    """The archive, what its test makes on this machine, and the jobs: that test, and the commands of a new user."""
+    command, commands = (['/usr/bin/python3', os.path.join(TOP, 'tests/bundle', name), bundle] for name in ('test_bundle.py', 'new_user.py'))
     modules = [os.path.abspath(path) for path in os.environ['PYTHONPATH'].split(':')]
     env = {'PYTHONPATH': ':'.join(modules), 'PYTHONDONTWRITEBYTECODE': '1'}
     run(*command, 'compile', env={**os.environ, **env})
-    archives = [name for name in os.listdir(bundle) if name.endswith('.tar.xz')]
-    pack({os.path.join(bundle, name) for name in [*archives, *('programs/' + name for name in os.listdir(bundle + '/programs'))]} |
+    archives = [name for name in os.listdir(bundle) if name.endswith(('.tar.xz', '.whl'))]
+    made = ['programs/' + name for name in names_under(bundle + '/programs', lambda path: True)]
+    pack({os.path.join(bundle, name) for name in archives + made} |
          {os.path.join(d, name) for d in modules for name in os.listdir(d) if name.endswith('.py')} | set(files_of_tests()))
-    return [{'name': 'bundle', 'cmd': [*command, *cases], 'env': env, 'timeout': 3600}]
+    jobs = [{'name': 'bundle', 'cmd': [*command, *cases], 'env': env, 'timeout': 3600}]
+    if not cases:
+        jobs.append({'name': 'new user', 'cmd': [*commands, 'here', 'glibc', 'musl'], 'env': env, 'timeout': 600, 'is_shown': True})
+    return jobs
 
 
 def tests_of(choice):
