@@ -35,7 +35,7 @@
     X(CPU_UNTIMED, CPU, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")    \
     X(CPU_UNWALKED, CPU, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy")   \
     X(CPU_ADDRESSES, CPU, "CPU samples whose line is not known: the table of addresses is full (raise memory=)")       \
-    X(CPU_BRIEF, CPU, "CPU samples whose stacks were cut short: much of the record table is used (raise memory=)")      \
+    X(CPU_BRIEF, CPU, "CPU samples whose stacks were cut short: much of the record table is used (raise memory=)")     \
     X(CPU_UNLISTED, CPU, "threads whose CPU time is not told apart: there are too many")                               \
     X(CPU_INTERRUPTED, CPU, "system calls that a CPU sample met at EINTR, by its own signal or another")               \
     X(WALL_UNLISTED, WALL, "threads whose life is not told apart: there are too many")                                 \
