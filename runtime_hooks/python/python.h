@@ -147,10 +147,24 @@ static inline uint16_t dp_python_field(uint16_t offset)
     return (uint16_t)(offset + dp_python.more_head);
 }
 
+/* Addresses of user space have so many bits, unless a program asks for higher ones. */
+#if defined(__x86_64__)
+#define DP_PYTHON_ADDRESS_BITS 47
+#else
+#define DP_PYTHON_ADDRESS_BITS 48 /* under kernels with pages of 4 KiB */
+#endif
+
+/* Addresses of user space have so many bits, unless a program asks for higher ones. */
+#if defined(__x86_64__)
+#define DP_PYTHON_ADDRESS_BITS 47
+#else
+#define DP_PYTHON_ADDRESS_BITS 48 /* under kernels with pages of 4 KiB */
+#endif
+
 /* Whether an address can be that of an object: aligned and of user space. */
 static inline bool dp_python_plausible(const void *object)
 {
-    return (uintptr_t)object % 8 == 0 && (uintptr_t)object - 65536 < ((uintptr_t)1 << 47) - 65536;
+    return (uintptr_t)object % 8 == 0 && (uintptr_t)object - 65536 < ((uintptr_t)1 << DP_PYTHON_ADDRESS_BITS) - 65536;
 }
 
 static inline bool dp_python_is(const char *object, const void *type)

@@ -180,6 +180,7 @@ endian = 'little'
 
 
 def build(everything):
+    run('ninja', '-C', BUILD, 'build.ninja')  # an older one does not know new targets
     targets = json.loads(run('meson', 'introspect', '--targets', BUILD))
     files = [os.path.relpath(t['filename'][0], BUILD) for t in targets
              if t['name'] in SHORT_TARGETS and t['type'] not in ('static library', 'run')]
