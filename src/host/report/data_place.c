@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-enum { KEPT = 256, KEPT_BYTES = 160, FRAMES_MOST = 16 };
+enum { KEPT = 128, KEPT_BYTES = 160, FRAMES_MOST = 16 };
 
 /* By a hash of the address; another address may replace it. Under the symbols lock. */
 static struct kept {

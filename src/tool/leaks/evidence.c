@@ -418,8 +418,12 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *p, 
     return judge_by(&before, c, all_growth, false);
 }
 
-double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, double all_growth)
+struct dp_leaks_evidence dp_leaks_evidence_by_cpu(const struct dp_leaks_process *p, const struct dp_leaks_curve *c,
+                                                  double all_growth)
 {
     struct dp_leaks_process before = dp_leaks_teardown_skip(p, c->bytes, c->end_bytes);
-    return sum(p->cpu_ns, 0, p->n_points) > 0 ? judge_by(&before, c, all_growth, true).confidence : 1;
+    bool is_known = sum(p->cpu_ns, 0, p->n_points) > 0;
+    struct dp_leaks_evidence e = judge_by(&before, c, all_growth, is_known);
+    e.by_cpu = is_known;
+    return e;
 }

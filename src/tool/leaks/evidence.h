@@ -24,6 +24,7 @@ struct dp_leaks_evidence {
     size_t n_up, n_down, n_steps; /* ticks in which it grew; in which it shrank; all. DOUBLING: n_up times it doubled */
     double chance, ended, by_load; /* the probabilities of other explanations */
     bool is_open;                  /* it grew in the whole of the time, and too little is seen to say that it ended */
+    bool by_cpu;                   /* ticks in which it used CPU time count as work, though it allocated nothing */
     double freed;                  /* the share of its sampled blocks that were freed, of the whole time */
     double n_sampled, n_left;      /* those blocks; those in use at the end */
 };
@@ -40,7 +41,9 @@ double dp_leaks_growth(const struct dp_leaks_process *, const struct dp_leaks_cu
 struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_leaks_process *, const struct dp_leaks_curve *,
                                               double all_growth);
 /*
- * The confidence if the program counts as working while it uses CPU time; 1: that is not known. It is lower for a cache
- * that is full and goes on being read without any allocation, which else looks like a leak in a program that went idle.
+ * The same if the program counts as working while it uses CPU time, as far as that is known; by_cpu is set then. The
+ * confidence is lower for a cache that is full and goes on being read without any allocation, which else looks like a
+ * leak in a program that went idle.
  */
-double dp_leaks_confidence_by_cpu(const struct dp_leaks_process *, const struct dp_leaks_curve *, double all_growth);
+struct dp_leaks_evidence dp_leaks_evidence_by_cpu(const struct dp_leaks_process *, const struct dp_leaks_curve *,
+                                                  double all_growth);

@@ -137,8 +137,12 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
         bool is_long = n_ticks >= n_least || e.kind == DP_LEAKS_DOUBLING; /* each time it doubled is work */
         bool is_suspect = e.confidence >= doubt || e.is_open;
         calibrate(&e, n_ticks);
-        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && is_long &&
-                       dp_leaks_confidence_by_cpu(p, curve, all_growth) >= fmin(r->least, BY_CPU);
+        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0 && is_long;
+        if (is_leak) {
+            struct dp_leaks_evidence by_cpu = dp_leaks_evidence_by_cpu(p, curve, all_growth);
+            is_leak = by_cpu.confidence >= fmin(r->least, BY_CPU);
+            e = is_leak ? e : by_cpu; /* which says why not */
+        }
         if (is_leak || is_suspect) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;
@@ -197,7 +201,8 @@ static void describe_needs(struct dp_leaks *r, const struct dp_leaks_process *p)
         return;
     }
     double all_seconds = (double)(p->times_ns[p->n_points - 1] - p->start_ns) / 1e9;
-    bool is_idle = r->n_ticks < TICKS_WANTED && p->n_ticks >= TICKS_WANTED; /* it is not ticks that are missing */
+    bool is_idle = (first && first->evidence.by_cpu) || /* it is not ticks that are missing */
+                   (r->n_ticks < TICKS_WANTED && p->n_ticks >= TICKS_WANTED);
     double seconds = is_idle ? all_seconds : r->work_ns / 1e9,
            samples = first ? samples_of(&first->evidence) : r->n_samples;
     double longer = seconds;

@@ -137,6 +137,12 @@ static void print_stack(const struct dp_summary_leaks *r, size_t from)
         printf("%*s(%zu more)\n", NAME_COLUMN, "", n - n_shown);
 }
 
+/* Of a share as a percentage: 0.14, 61, 100. */
+static int digits(double share)
+{
+    return share < 0.995 ? 2 : 3;
+}
+
 /* The numbers that make the verdict. */
 static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_row *row)
 {
@@ -151,11 +157,14 @@ static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_r
                e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
     if (dp_leaks_may_be_filling(judge, row))
         printf("%*sa cache that still fills looks the same in so few ticks\n", NAME_COLUMN, "");
+    if (e->by_cpu)
+        printf("%*sif it was idle in the ticks without an allocation, and not busy otherwise, it is a leak\n",
+               NAME_COLUMN, "");
     if (!is_open(row)) {
-        printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
+        printf("%*schance of another cause: it has ended %.*g%%", NAME_COLUMN, "", digits(e->ended), 100 * e->ended);
         if (e->by_load >= 0.01)
-            printf(", a higher load %.2g%%", 100 * e->by_load);
-        printf(", chance %.2g%%%s\n", 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
+            printf(", a higher load %.*g%%", digits(e->by_load), 100 * e->by_load);
+        printf(", chance %.*g%%%s\n", digits(e->chance), 100 * e->chance, dp_query_print_colour(DP_COLOUR_NONE));
     } else {
         printf("%*sgrew by more than chance from the first to the last quarter of the work; that this ended is not "
                "seen%s\n",
