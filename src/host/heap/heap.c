@@ -266,13 +266,24 @@ static inline void track(struct sample *sample, const void *ptr, const struct de
     }
 }
 
+/* Takes back what begin counted: the call failed, so nothing was allocated. */
+static __attribute__((noinline, cold)) void uncount(const struct sample *sample)
+{
+    uint64_t n_bytes = sample->weight ? sample->bytes / sample->weight : sample->bytes;
+    bool counted = sample->weight || (sample->rest < 1 && n_bytes < DP_BYTES_MAX);
+    if (counted)
+        dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(dp_thread_self()), -(int64_t)n_bytes);
+}
+
 /* Ends an event: remembers the block of a sample, and restores the countdown. ptr NULL: there is no block. */
 static __attribute__((noinline)) void end(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
                                           struct outside *outside)
 {
     if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
         return;
-    if (sample->weight && ptr)
+    if (__builtin_expect(!ptr, 0))
+        uncount(sample);
+    else if (sample->weight)
         track(sample, ptr, site, outside);
     finish(sample);
 }

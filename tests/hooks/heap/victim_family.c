@@ -15,7 +15,8 @@ extern void free_sized(void *ptr, size_t n) __attribute__((weak));
 extern void free_aligned_sized(void *ptr, size_t alignment, size_t n) __attribute__((weak));
 
 /* volatile: the compiler must not know the values. */
-static size_t volatile big = SIZE_MAX, half = SIZE_MAX / 2, odd = 3, zero = 0, wide = (size_t)1 << 33;
+static size_t volatile big = SIZE_MAX, half = SIZE_MAX / 2, odd = 3, zero = 0, wide = (size_t)1 << 33,
+                       all = (size_t)1 << 47; /* the whole address space: no overflow of a size, but never there */
 
 static void say(const char *what, void *ptr, int error, size_t alignment)
 {
@@ -79,6 +80,8 @@ __attribute__((noinline)) static void fails(void)
     int n_blocks = (malloc(half) != NULL) + (calloc(wide, wide) != NULL) + (realloc(kept, half) != NULL) +
                    (aligned_alloc(64, half) != NULL) + (memalign(64, half) != NULL) + (valloc(half) != NULL) +
                    (posix_memalign(&ptr, odd, 100) == 0) + (posix_memalign(&ptr, 64, half) == 0);
+    n_blocks += (malloc(all) != NULL) + (calloc(all / 8, 8) != NULL) + (realloc(kept, all) != NULL) +
+                (memalign(64, all) != NULL) + (posix_memalign(&ptr, 64, all) == 0);
     printf("blocks of calls that fail: %d\n", n_blocks);
 }
 
