@@ -112,7 +112,7 @@ class Check(Case):
             self.run_it('check', '--max-growth', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z')
         self.run_it('check', old, old, status=2)
-        for arguments in (['--max', '100M'], ['--max', '100x', old], ['--max', '1%', old], ['--max', '=1M', old], ['--max', 'cpu=0.2', old], ['--max', 'delay=5M', old], ['--max', 'inuse_space=5s', old], ['--max', 'nope=1M', old],
+        for arguments in (['--max', '100M'], ['--max', '100x', old], ['--max', '1%', old], ['--max', '=1M', old], ['--max', 'cpu=0.2', old], ['--max', 'delay=5M', old], ['--max', 'inuse_space=5s', old], ['--max', 'nope=1M', old], ['--max', '9223372036854775808', old], ['--max', '99999999999G', old],
                           ['--max', '1M', old, old, old], ['--max-growth', 'leaks=1%', old, old]):
             self.run_it('check', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z', arguments)

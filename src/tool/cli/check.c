@@ -394,6 +394,8 @@ static int take_most(struct check *c, const char *text)
             if (!*b->type)
                 strcpy(b->type, units[i].type);
         }
+    if (b->limit >= 0x1p63)
+        return refuse_budget("--max", text, "below 2^63 bytes or ns");
     return b->limit >= 0 ? 0 : refuse_budget("--max", text, "a size (k M G) or a time (ns us ms s m h)");
 }
 
