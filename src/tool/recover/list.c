@@ -26,6 +26,7 @@
 
 #define NS_OF(t)   ((int64_t)(t).tv_sec * 1000000000 + (t).tv_nsec)
 #define NEW_MOST_S 60
+#define ERRNO_MOST 999
 
 /* When the process with this pid was started, ns of Unix time; 0: there is none; -1: not known. */
 static int64_t started_ns(pid_t pid)
@@ -120,16 +121,18 @@ static bool is_private(const char *name, struct dp_recover_private *p)
         strlen(name) >= sizeof p->name)
         return false;
     strcpy(p->name, name);
-    return p->pid > 0 && p->err > 0;
+    return p->pid > 0 && p->err > 0 && p->err <= ERRNO_MOST;
 }
 
-/* One that has ended, or whose number another process has now, has left its file. */
+/* One that has ended, or whose number another process has now, has left its file. A link or a directory is none. */
 static void add_private(struct dp_recover_list *list, int dir, const struct dp_recover_private *p)
 {
     struct stat st;
     char path[32];
     struct dp_recover_private *to;
-    int64_t started = fstatat(dir, p->name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : started_ns(p->pid);
+    if (fstatat(dir, p->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return;
+    int64_t started = started_ns(p->pid);
     if (started == 0 || started > NS_OF(st.st_mtim) + 1000000000) {
         unlinkat(dir, p->name, 0);
     } else if ((to = dp_vec_push(&list->private))) {

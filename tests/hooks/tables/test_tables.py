@@ -415,6 +415,20 @@ def that_a_process_whose_tables_are_private_is_named():
         assert server.wait(60) == 0
 
 
+def that_what_only_has_the_name_of_a_mark_names_no_process():
+    """Links, directories, fifos, and numbers that are no error. They stay as they are."""
+    with Tables() as t:
+        mark = os.path.join(t.tables, f'{os.getpid()}.1.')
+        os.symlink('/etc/passwd', mark + 'a.28.none')
+        os.mkdir(mark + 'b.28.none')
+        os.mkfifo(mark + 'c.28.none')
+        open(mark + 'd.4096.none', 'w').close()
+        before = sorted(os.listdir(t.tables))
+        listed = subprocess.run([DELTAPROF, 'ps', t.tables], capture_output=True, text=True, timeout=120)
+        assert listed.returncode == 0 and 'private' not in listed.stdout and not listed.stderr, listed
+        assert sorted(os.listdir(t.tables)) == before
+
+
 def that_nothing_is_written_through_a_link_or_into_another_users_directory():
     with Tables() as t:
         real = os.path.join(t.tables, 'real')
