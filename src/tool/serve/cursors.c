@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define UNUSED_NS INT64_C(86400000000000)
+#define IDLE_NS   INT64_C(600000000000)
 enum { DELTAS_MOST = 512 };
 
 void dp_serve_deltas_clear(struct dp_serve_deltas *deltas)
@@ -51,18 +52,27 @@ static void remove_unused(struct dp_serve_cursors *all, int64_t now_ns)
             dp_serve_cursors_remove(all, all->at.at[i]);
 }
 
-/* A page that was closed does not say so; one that is still open goes on with another cursor. */
-static void remove_page(struct dp_serve_cursors *all)
+static bool is_page(const struct dp_serve_cursor *c)
 {
-    struct dp_serve_cursor *oldest = NULL;
+    return !strncmp(c->name, DP_SERVE_CURSOR_PAGE, sizeof DP_SERVE_CURSOR_PAGE - 1);
+}
+
+/*
+ * A page that was closed does not say so, nor a client that will not ask again; a page that is still open goes on with
+ * another cursor. The one without a name, of all processes, stays.
+ */
+static void remove_idle(struct dp_serve_cursors *all, int64_t now_ns)
+{
+    struct dp_serve_cursor *idle = NULL;
     for (size_t i = 0; i < all->at.n; i++) {
         struct dp_serve_cursor *c = all->at.at[i];
-        if (!strncmp(c->name, DP_SERVE_CURSOR_PAGE, sizeof DP_SERVE_CURSOR_PAGE - 1) &&
-            (!oldest || c->used_ns < oldest->used_ns))
-            oldest = c;
+        bool can_go = is_page(c) || (!c->is_window && (*c->name || c->pid) && now_ns - c->used_ns > IDLE_NS);
+        if (can_go &&
+            (!idle || is_page(c) > is_page(idle) || (is_page(c) == is_page(idle) && c->used_ns < idle->used_ns)))
+            idle = c;
     }
-    if (oldest)
-        dp_serve_cursors_remove(all, oldest);
+    if (idle)
+        dp_serve_cursors_remove(all, idle);
 }
 
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const char *name, unsigned kind, pid_t pid,
@@ -74,7 +84,7 @@ struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *all, const
     if (!c) {
         remove_unused(all, now_ns);
         if (all->at.n >= DP_SERVE_CURSORS_MOST)
-            remove_page(all);
+            remove_idle(all, now_ns);
         if (all->at.n >= DP_SERVE_CURSORS_MOST || !dp_vec_room(&all->at, 1) || !(c = calloc(1, sizeof *c)))
             return NULL;
         strcpy(c->name, name);

@@ -37,7 +37,8 @@ struct dp_serve_cursors {
 
 /*
  * Finds a cursor, or creates one and first removes cursors that were not used for a day; where DP_SERVE_CURSORS_MOST
- * are in use, the one of a page that was not used for longest. NULL: no memory, or all are those of other clients.
+ * are there, the one of a page that was not used for longest, or else of another client that did not ask for ten
+ * minutes. NULL: no memory, or all are in use.
  */
 struct dp_serve_cursor *dp_serve_cursors_get(struct dp_serve_cursors *, const char *name, unsigned kind, pid_t pid,
                                              bool is_window, bool *is_new);

@@ -161,11 +161,19 @@ static void note_use(struct dp_serve_cursor *c, const struct dp_serve_saved_part
     c->used_ns = dp_clock_coarse_ns() - (ago_ns > 0 ? ago_ns : 0);
 }
 
-/* A reply of a cursor that begins anew is none of its replies. */
+static bool has_cursor(const struct dp_serve_cursors *all, const struct dp_serve_cursor *c)
+{
+    for (size_t i = 0; i < all->at.n; i++)
+        if (all->at.at[i] == c)
+            return true;
+    return false;
+}
+
+/* A reply of a cursor that begins anew is none of its replies, and one of a cursor that was removed is nobody's. */
 static void forget_replies(struct reading *r, const struct dp_serve_cursor *c)
 {
     for (size_t i = 0; i < r->replies.n; i++)
-        if (r->replies.at[i].cursor == c)
+        if (r->replies.at[i].cursor == c || !has_cursor(&r->family->cursors, r->replies.at[i].cursor))
             r->replies.at[i].cursor = NULL;
 }
 
@@ -178,14 +186,11 @@ static void use_cursor(struct reading *r, const struct dp_serve_saved_part *part
 {
     bool is_new;
     struct dp_serve_cursors *all = &r->family->cursors;
-    if (all->at.n >= DP_SERVE_CURSORS_MOST && !find_cursor(r, part))
-        for (size_t i = 0; i < r->replies.n; i++) /* one of them may be removed */
-            dp_serve_deltas_clear(&r->replies.at[i].taken), r->replies.at[i].cursor = NULL;
     struct dp_serve_cursor *c = dp_serve_cursors_get(all, part->name, part->kind, part->pid, false, &is_new);
     r->cursor = c;
+    forget_replies(r, c);
     if (!c)
         return;
-    forget_replies(r, c);
     dp_serve_deltas_clear(&c->pending);
     dp_serve_cursor_clear_sent(c);
     c->first = part->first;
