@@ -203,6 +203,13 @@ const struct dp_frame *dp_frame_get(dp_frame_id id)
     return &frames[id];
 }
 
+/* A variable lies in its object. */
+static bool is_inside(const struct dp_frame *f)
+{
+    const struct dp_object *o = dp_object_get(f->object);
+    return f->type != DP_FRAME_DATA || (f->pc >= o->start && f->pc < o->end);
+}
+
 bool dp_frames_adopt(uint32_t n)
 {
     if (n < DP_FRAME_FIRST_REAL || n > capacity)
@@ -213,7 +220,7 @@ bool dp_frames_adopt(uint32_t n)
         if ((is_named && !dp_function_is_valid((uint32_t)(f->pc >> 32))) ||
             (is_place && f->object && f->object >= dp_objects_count()) || (!is_named && !is_place))
             return false;
-        if (is_place && f->object && !dp_load_relaxed(&dp_object_get(f->object)->ready))
+        if (is_place && f->object && !(dp_load_relaxed(&dp_object_get(f->object)->ready) && is_inside(f)))
             frames[id].object = 0;
     }
     dp_store_release(&next_id, n);

@@ -296,6 +296,27 @@ static void threads_agree_on_every_frame(void **state)
     }
 }
 
+/* As tables of another process have it that are damaged: its name would be that of another variable, or of none. */
+static void a_variable_outside_its_object_has_none(void **state)
+{
+    (void)state;
+    static int variable;
+    dp_frame_id id = dp_frame_intern_data((uintptr_t)&variable);
+    assert_int_not_equal(id, 0);
+    struct dp_frame *f = (struct dp_frame *)dp_frame_get(id);
+    assert_true(dp_frames_adopt(dp_frames_count()));
+    dp_object_id object = f->object;
+    assert_int_not_equal(object, 0);
+    for (int i = 0; i < 2; i++) {
+        f->object = object;
+        f->pc = i ? dp_object_get(object)->end : dp_object_get(object)->start - 1;
+        assert_true(dp_frames_adopt(dp_frames_count()));
+        assert_int_equal(f->object, 0);
+    }
+    f->object = object;
+    f->pc = (uintptr_t)&variable;
+}
+
 static void a_full_table_says_no_and_keeps_what_it_has(void **state)
 {
     dp_frame_id last = 0, id;
@@ -313,6 +334,7 @@ static void a_full_table_says_no_and_keeps_what_it_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_variable_outside_its_object_has_none),
         cmocka_unit_test(the_same_address_is_the_same_frame),
         cmocka_unit_test(synthetic_frames_have_names),
         cmocka_unit_test(a_function_is_found_again_by_what_it_says),
