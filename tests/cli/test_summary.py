@@ -45,7 +45,7 @@ class Summary(Case):
         self.assertEqual(held['text'], '70% of resident memory, 70MB, is held by malloc and not in use: import_file had 119MB more at the peak '
                          '(123MB in use, 2001-09-09 01:47:20 UTC) than now.')
         self.assertEqual((held['bytes'], held['stack'], held['more']), (70 << 20, ['import_file', 'main'], 'deltaprof rss ' + directory))
-        self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67min of profiles.')
+        self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67min of ticks with waits.')
         self.assertEqual((lock['ns'], lock['stack'], lock['more']), (16 * 10**9, ['report', 'timer'], 'deltaprof waits ' + directory))
 
     def test_commands_are_about_all_paths(self):
@@ -156,8 +156,8 @@ class Summary(Case):
         self.assertIn('300MB of memory in use never written, so not resident', looked['text'])
 
     def test_a_lock_without_a_holder_is_nobodys(self):
-        for name, frame, words in ('a', '[hand-over]', 'while no thread held the lock, in 10s of profiles: it changes hands often.'), \
-                ('b', '[unknown holder]', 'for a lock whose holder is not known, in 10s of profiles.'):
+        for name, frame, words in ('a', '[hand-over]', 'while no thread held the lock, in 10s of ticks with waits: it changes hands often.'), \
+                ('b', '[unknown holder]', 'for a lock whose holder is not known, in 10s of ticks with waits.'):
             self.file(f'{name}/server.7.0001.mutex.pb.gz', [([frame], [3, 400_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
             self.assertEqual(self.sentences(f'{self.dir.name}/{name}')[0]['text'], 'Threads waited 400ms ' + words)
 
@@ -214,14 +214,14 @@ class Summary(Case):
         rows = [(['[hand-over]'], [9, 900_000_000]), (['report', 'timer'], [3, 400_000_000])]
         self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)
         self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'],
-                         'report made other threads wait 400ms for its lock, in 10s of profiles; hand-overs of locks took 900ms more.')
+                         'report made other threads wait 400ms for its lock, in 10s of ticks with waits; hand-overs of locks took 900ms more.')
         self.file('b/server.7.0001.mutex.pb.gz', [(['[hand-over]'], [9, 60_000_000])], MUTEX, time_ns=10**18, duration_ns=10**10)
         self.assertEqual([s['kind'] for s in self.sentences(self.dir.name + '/b')], ['nothing'])
 
     def test_what_holds_the_interpreters_lock_is_said_so(self):
         rows = [(['parse@/home/me/app.py', '<module>@/home/me/app.py'], [3, 400_000_000], {'lock': 'gil'})]
         self.file('a/server.7.0001.mutex.pb.gz', rows, MUTEX, time_ns=10**18, duration_ns=10**10)
-        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'], 'parse made other threads wait 400ms for the GIL of Python, in 10s of profiles.')
+        self.assertEqual(self.sentences(self.dir.name + '/a')[0]['text'], 'parse made other threads wait 400ms for the GIL of Python, in 10s of ticks with waits.')
 
     def test_code_of_an_interpreter_is_not_the_users(self):
         library = ['_PyBytes_FromSize', 'load', 'loads@/usr/lib/python3.11/multiprocessing/connection.py', 'run@/usr/lib/python3.11/threading.py', '_PyEval_EvalFrame']
@@ -269,7 +269,7 @@ class Summary(Case):
         self.assertIn('CPU: 2 cores on average in 10s,', self.cpu('a', [(['parse', 'main'], 50)], n=4))
         for pid in 7, 8, 9:
             self.file(f'd/server.{pid}.0001.mutex.pb.gz', [(['report', 'timer'], [3, 400_000_000])], MUTEX, time_ns=10**18 + pid * 10**9, duration_ns=10**10)
-        self.assertIn('1.2s for its lock, in 12s of profiles', self.sentences(self.dir.name + '/d')[0]['text'])
+        self.assertIn('1.2s for its lock, in 12s of ticks with waits', self.sentences(self.dir.name + '/d')[0]['text'])
 
     def test_of_a_constructor_the_caller_is_named_too(self):
         for name, stack, words in ('a', ['Session::Session', 'Sessions::login', 'main'], 'Leak: Session::Session in Sessions::login, 40MB'), \

@@ -34,7 +34,7 @@ static const char about[] =
     "Compares profiles with budgets. NEW and OLD are a profile, a directory of profiles, or the PID of a living\n"
     "process; each is read as top reads it, but memory in use is that of the peak. Budgets may be given several\n"
     "times. Exit status: 0 if all are kept; 1 if one is exceeded; 2 for wrong options, input that cannot be read, or\n"
-    "nothing to compare; 3 if the samples do not tell whether one is exceeded.\n"
+    "nothing to compare; 3 if a sum is over its budget, but by no more than chance makes in samples.\n"
     "\n"
     "The total of alloc_space is exact, because heap profiles have it in addition to their samples, and those of cpu\n"
     "and wall are exact, because these profiles sum to the threads' clocks and lives. Totals of other types are\n"

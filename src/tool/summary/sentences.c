@@ -187,16 +187,16 @@ static void say_lock(struct dp_summary_sentences *s, const struct dp_summary_fun
         return;
     if (!strcmp(place->name, HAND_OVER))
         snprintf(to->text, sizeof to->text,
-                 "Threads waited %s while no thread held the lock, in %s of profiles: it changes hands often.", delay,
-                 duration);
+                 "Threads waited %s while no thread held the lock, in %s of ticks with waits: it changes hands often.",
+                 delay, duration);
     else if (*place->name == '[')
         snprintf(to->text, sizeof to->text,
-                 "Threads waited %s for a lock whose holder is not known, in %s of profiles.", delay, duration);
+                 "Threads waited %s for a lock whose holder is not known, in %s of ticks with waits.", delay, duration);
     else
-        snprintf(to->text, sizeof to->text, "%s made other threads wait %s for %s%s%.200s%s, in %s of profiles%s%s.",
-                 place->name, delay, lock.is_gil ? "the GIL of Python" : "its lock", lock.at ? " (" : "",
-                 lock.at ? lock.at : "", lock.at ? ")" : "", duration, *more ? "; hand-overs of locks took " : "",
-                 more);
+        snprintf(to->text, sizeof to->text,
+                 "%s made other threads wait %s for %s%s%.200s%s, in %s of ticks with waits%s%s.", place->name, delay,
+                 lock.is_gil ? "the GIL of Python" : "its lock", lock.at ? " (" : "", lock.at ? lock.at : "",
+                 lock.at ? ")" : "", duration, *more ? "; hand-overs of locks took " : "", more);
     to->amount = worst->value;
     to->is_time = true;
     to->stack = place->stack;
