@@ -63,7 +63,7 @@ function drawLeaks() {
     const rows = (model.leaks ? model.leaks.rows : []).map((row, i) => ({...row, i, name: row.names[0], since: leakTimes()[i]})).filter(r => !search || r.names.some(search.says));
     byId('leaksWords').textContent = leaksWords(model.leaks);
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
-    leaks.empty = '';
+    leaks.empty = search && model.leaks?.rows.length ? 'no leak matches: clear the search' : '';
     leaks.show([{name: 'verdict', value: r => r.i, text: r => (r.isLeak || r.confidence >= 0.005 ? `${r.isLeak ? 'leak' : 'cannot tell'}, confidence ${Math.round(100 * r.confidence)} %` : 'cannot tell, no end is seen'), class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)),
                 number('an hour', r => r.hourly, r => bytes(r.hourly), 'more in use after an hour of work'),

@@ -15,10 +15,6 @@ const SENTENCE_VIEWS = {
 const WHOLE = {from: -Infinity, to: Infinity, a: null, process: ALL};
 const NO_STYLE = ['looked', 'nothing'];
 
-function searchFor(name) {
-    return name ? {search: `^${escapeRegex(name)}$`, only: true} : {};
-}
-
 /* Null: there is no view of this. A kind of profile is named as its sentences are. */
 function viewOfSentence({kind, name}) {
     const make = SENTENCE_VIEWS[kind] || (model.kinds.has(kind) ? () => ({kind, view: 'flame', ...searchFor(name), ...WHOLE}) : null);
@@ -38,7 +34,7 @@ function drawSentences() {
 
 function show({kind = state.kind, ...changes}) {
     fitRange(kind);
-    set({search: '', only: false, focus: '', lens: '', only_labels: '', charted: '', layers: '', zoom: '', kind, type: '', ...changes});
+    set({...NO_SEARCH, focus: '', lens: '', only_labels: '', charted: '', layers: '', zoom: '', kind, type: '', ...changes});
     byId('tabs').scrollIntoView({block: 'nearest'});
 }
 

@@ -12,7 +12,8 @@ function listen() {
     for (const id of ['type', 'mode', 'by', 'charted', 'layers'])
         on(id, 'change', event => set({[id]: event.target.value}));
     on('process', 'change', event => set({process: Number(event.target.value)}));
-    on('search', 'input', event => set({search: event.target.value}));
+    on('search', 'input', event => set({search: event.target.value, written: false}));
+    on('search', 'keydown', event => { if (event.key === 'Escape') set(NO_SEARCH); });
     on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
     const help = () => {
         refill(byId('words'), ...[...[...model.kinds.keys()].filter(k => KIND_WORDS[k]).map(k => [k, KIND_WORDS[k]]), ...Object.entries(VIEWS).map(([v, name]) => [name, VIEW_WORDS[v]])]
@@ -51,6 +52,8 @@ function listen() {
             return;
         if (event.key === '?')
             help();
+        if (event.key === 'Escape' && !event.target.closest('canvas') && state.search)
+            set(NO_SEARCH);
         if (event.key === '/') {
             event.preventDefault();
             byId('search').focus();

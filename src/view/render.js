@@ -11,7 +11,7 @@ const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'del
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
-const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.since || -Infinity, to: Infinity}));
+const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.since || -Infinity, to: Infinity}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {
@@ -43,7 +43,7 @@ function fitRange(kind) {
 function setKind(kind, changes = {}) {
     fitRange(kind);
     const labels = labelsNow().filter(([key]) => folds.labelKeys(model.kinds.get(kind)).includes(key)); /* others would leave nothing */
-    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...changes});
+    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...(kind === state.kind ? {} : withoutWritten()), ...changes});
 }
 
 function setView(view) {
@@ -53,7 +53,7 @@ function setView(view) {
     else if ((view === 'leaks' || view === 'rss') && state.kind !== 'heap')
         setKind('heap', {view});
     else
-        set({view});
+        set({view, ...(view === state.view ? {} : withoutWritten())});
 }
 
 /* A row that is picked filters the flames. */
@@ -138,7 +138,8 @@ function controls(kind) {
     byId('peak').title = state.kind === 'heap' ? 'selects the range up to the tick with the most memory in use' : 'selects the tick with the most';
     byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
         'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
-        `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)));
+        `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)), ...(state.search && state.only ? [element('button', {
+        'aria-pressed': 'true', title: 'only stacks that match; click for all', 'data-key': 'only', onclick: () => set(NO_SEARCH)}, `only ${state.search} ✕`)] : []));
     if (byId('search').value !== state.search)
         byId('search').value = state.search;
     byId('search').setAttribute('aria-invalid', String(Boolean(state.search) && !searchNow()));
@@ -209,7 +210,7 @@ function drawChart(kind) {
     if (state.a && isPart(state.a))
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
     const hidden = hiddenNow(layers, lines), isHidden = name => hidden.includes(name);
-    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: isLevel ? '' : unit !== 'nanoseconds' ? '/s' : name === 'cpu' ? ' CPUs' : ' threads', ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
+    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: isLevel ? '' : unit !== 'nanoseconds' ? '/s' : name === 'cpu' ? ' CPUs' : ' threads', ranges, dark, empty: emptyWords(state.kind, WHOLE, false)});
     const toggle = name => set({hidden: (isHidden(name) ? hidden.filter(n => n !== name) : [...hidden, name]).join() || '-'});
     fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), title: isHidden(line.name) ? 'off: a click shows it' : 'a click switches it off', choose: () => toggle(line.name)}))]);
 }

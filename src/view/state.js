@@ -29,7 +29,7 @@ const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
                invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
-               lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
+               lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: '', written: false};
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 const isDark = () => !isPrinting && (state.theme ? state.theme === 'dark' : prefersDark.matches);
 let isPrinting = false; /* on paper the page is light */
@@ -38,7 +38,7 @@ let live = null;
 /* ---- state and its link ---- */
 
 const SHORT = {kind: 'k', type: 't', mode: 'm', view: 'v', search: 'q', only: 'o', fold: 'f', invert: 'i', heavy: 'h', up: 'u', idle: 'x',
-               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y', lines: 'e', opened: 'rest', lanes: 'th', lock: 'lk'};
+               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y', lines: 'e', opened: 'rest', lanes: 'th', lock: 'lk', written: 'by'};
 
 function stateToFragment() {
     const parts = new URLSearchParams();
@@ -112,6 +112,11 @@ function queryNow(range = state) {
     return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: range.process,
             fold: state.fold, brief: state.fold, opens: state.view === 'flame', lines: state.view === 'table' ? state.by === 'line' : state.lines, passes: passesNow(), filter: filterNow()};
 }
+
+/* written: the page wrote this search, for a finding or a row. It is for the kind and view that are shown with it: another one that is chosen by hand ends it. */
+const NO_SEARCH = {search: '', only: false, written: false};
+const searchFor = name => (name ? {search: `^${escapeRegex(name)}$`, only: true, written: true} : {});
+const withoutWritten = () => (state.written ? NO_SEARCH : {});
 
 /* Of a table, what its own rows cannot be searched for. */
 function filterNow() {

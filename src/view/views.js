@@ -48,19 +48,22 @@ function wordsOfFlame() {
     return `${state.kind === 'mutex' && state.type === 'delay' ? 'time that others waited for locks held here, in the range' : of}; a box is as wide as its value, ${by}`;
 }
 
+const NO_MATCH = 'nothing in this range matches: clear the search';
+
 /**
  * Why there is nothing to show, and what to do.
  * @param {string} kindName
  * @param {{from: number, to: number}} range
+ * @param {any} search truthy: it hides rows
  */
-function emptyWords(kindName = state.kind, range = state) {
+function emptyWords(kindName = state.kind, range = state, search = state.view === 'flame' && filterNow()) {
     const kind = model.kinds.get(kindName), [first, last] = kind.ticksWithin(range.from, range.to);
     if (first === last)
         return `no ${kindName} profile ends in this range: choose a longer one, or "whole"`;
     if (IDLE_OF[kindName] && state.idle && passesIdle(kind, IDLE_OF[kindName], first, last))
         return 'only idle waits: "hide idle" leaves them out; a click on it shows them';
     const isWhole = range.from === -Infinity && range.to === Infinity;
-    return filterNow() || labelsNow().length ? 'nothing in this range matches: clear the search, "only" and labels' :
+    return search || labelsNow().length ? `${NO_MATCH}, "only" and labels` :
         isWhole ? 'nothing was recorded: choose another kind or value' : 'nothing in this range: choose another one, or "whole"';
 }
 
@@ -192,7 +195,7 @@ function drawTable() {
     const columns = valueColumns(unitNow(), Boolean(state.a)), lens = lensNow(), isTree = rows.every(r => r.extra.length);
     const share = state.a ? [] : [{name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}];
     table.order = state.sort;
-    table.empty = emptyWords();
+    table.empty = emptyWords(state.kind, state, search);
     table.show([columns[0], ...share, ...columns.slice(1), ...(lens && isTree ? lens.columns() : []), {name: 'name', value: r => r.name, text: r => r.name}], shown,
                columns[0].name);
 }

@@ -172,6 +172,9 @@ class Manners(PageCase):
     def test_what_is_empty_says_what_to_do(self):
         self.show(self.family(), fragment='#k=heap&v=table&q=nowhere&o=1')
         self.assertIn('clear the search', self.browser.text('#table'))
+        for view, box in (('table', '#table'), ('leaks', '#leaks')):
+            self.show(self.family(), fragment=f'#k=heap&v={view}&q=nowhere')
+            self.assertIn('clear the search', self.browser.text(box), view)
         self.show(self.file('x', [(['main'], [1, 1])], MUTEX), fragment='#v=locks')
         self.assertEqual(self.browser.js('return [...document.querySelectorAll("#locksView .pair h2")].filter(h => /there is no|:/.test(h.textContent)).length'), 2)
 

@@ -45,6 +45,24 @@ class Opening(PageCase):
         self.browser.click('#sentences [data-kind=leak] button')
         self.assertEqual(self.shown(), [900 * 40 << 10])
 
+    def test_the_search_of_a_finding_can_be_seen_and_ends_with_its_view(self):
+        search = 'return [document.getElementById("search").value, document.getElementById("only").getAttribute("aria-pressed")]'
+        self.show(self.contended())
+        for end in ('[data-value=table]', '#kinds [data-value=heap]', '#chips [data-key=only]', 'Escape'):
+            self.browser.click('#sentences [data-kind=lock] button')
+            self.assertEqual(self.browser.text('#chips'), 'only ^checkpoint$ ✕')
+            self.browser.keys('#search', '\ue00c') if end == 'Escape' else self.browser.click(end)
+            self.assertEqual((self.browser.js(search), self.browser.text('#chips')), (['', 'false'], ''), end)
+        self.browser.click('#sentences [data-kind=lock] button')
+        fragment = self.browser.fragment()
+        self.show(f'{self.dir.name}/p', fragment=fragment)
+        self.assertEqual(self.browser.text('#chips'), 'only ^checkpoint$ ✕')
+        self.browser.click('[data-value=table]')
+        self.assertEqual(self.browser.js(search), ['', 'false'])
+        self.browser.keys('#search', 'check')  # of the user: it stays
+        self.browser.click('[data-value=flame]')
+        self.assertEqual(self.browser.js(search), ['check', 'false'])
+
     def test_small_charts_say_the_most_and_open_their_kind(self):
         directory = self.server()
         self.show(directory)
