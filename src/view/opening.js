@@ -68,7 +68,7 @@ function measures() {
     return found.filter(measure => measure.values.some(v => v > 0));
 }
 
-/* Values in equal steps of time: of a level the highest, of a flow the rate a second, each tick spread over its length. */
+/* Values in equal steps of time: of a level the highest, of a flow the rate of its windows. */
 function stepsOf({kind, isLevel, values, factor}, first, last) {
     const steps = new Float64Array(GLANCE_STEPS), width = (last - first) / GLANCE_STEPS;
     const stepAt = ms => Math.min(Math.max(Math.floor((ms - first) / width), 0), GLANCE_STEPS - 1);
@@ -81,11 +81,9 @@ function stepsOf({kind, isLevel, values, factor}, first, last) {
         }
         return steps;
     }
-    kind.ticks.forEach((tick, i) => {
-        const start = Math.min(tick.start, tick.end - 1), rate = factor * values[i] / (tick.end - start);
-        for (let step = stepAt(start); step <= stepAt(tick.end); step++)
-            steps[step] += rate * Math.max(Math.min(tick.end, first + (step + 1) * width) - Math.max(start, first + step * width), 0) * 1000 / width;
-    });
+    for (const {from, to, rate} of windowsOf(kind, values, factor))
+        for (let step = stepAt(from); step <= stepAt(to); step++)
+            steps[step] += rate * Math.max(Math.min(to, first + (step + 1) * width) - Math.max(from, first + step * width), 0) / width;
     return steps;
 }
 
@@ -106,13 +104,14 @@ function sparkline(layers, most) {
     return svg;
 }
 
-/* The view of the time at which a measure is highest: up to there of a level; of a flow, the ticks around it. */
-function viewOfMost({kind, isLevel, values, view}, steps, first, last) {
-    const at = first + (steps.indexOf(Math.max(...steps)) + 0.5) * (last - first) / GLANCE_STEPS, ticks = kind.ticks;
-    if (isLevel)
-        return {...view, mode: 'level', from: -Infinity, to: ticks[mostOf(values).index].end};
-    const around = ticks.filter(t => Math.min(t.start, t.end - 1) <= at && t.end >= at);
-    return {...view, from: Math.min(...around.map(t => Math.min(t.start, t.end - 1))), to: Math.max(...around.map(t => t.end))};
+/* The highest value of a measure, and the view of its time: up to there of a level; of a flow, the window with the highest rate. */
+function mostOfMeasure({kind, isLevel, values, factor, view}) {
+    if (isLevel) {
+        const {index, value} = mostOf(values);
+        return {value, view: {...view, mode: 'level', from: -Infinity, to: kind.ticks[index].end}};
+    }
+    const {from, to, rate} = busiest(windowsOf(kind, values, factor));
+    return {value: rate, view: {...view, from, to}};
 }
 
 function drawGlance() {
@@ -124,11 +123,11 @@ function drawGlance() {
     byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
     const first = Math.min(...shown.map(m => Math.min(chartBegin(m.kind.ticks), extent(m.kind)[1] - 1))), last = Math.max(...shown.map(m => extent(m.kind)[1]));
     refill(byId('glance'), ...shown.map(measure => {
-        const steps = stepsOf(measure, first, last), most = Math.max(...steps), parts = measure.parts || [measure], view = viewOfMost(measure, steps, first, last);
+        const steps = stepsOf(measure, first, last), most = mostOfMeasure(measure), parts = measure.parts || [measure];
         const layers = parts.map(part => ({steps: part === measure ? steps : stepsOf({...measure, values: part.values}, first, last), colour: part.colour}));
         return element('div', {}, element('button', {title: `${measure.name} over time${measure.parts ? `: ${parts.map(part => part.name).join(', ')}` : ''}; a click shows it below`, onclick: () => show(measure.view)},
-                                          measure.name, sparkline(layers, most)),
-                       element('button', {title: 'shows the time with the most: what it was', onclick: () => show({...view, a: null})}, `most ${formatValue(most, measure.unit)}, ${formatTime(view.to)}`));
+                                          measure.name, sparkline(layers, Math.max(...steps))),
+                       element('button', {title: 'shows the time with the most: what it was', onclick: () => show({...most.view, a: null})}, `most ${formatValue(most.value, measure.unit)}, ${formatTime(most.view.to)}`));
     }));
 }
 drawGlance.key = '';

@@ -24,10 +24,11 @@ function listen() {
     on('sandwich', 'click', () => set({focus: state.focus ? '' : filling(), zoom: ''}));
     on('whole', 'click', () => setRange(-Infinity, Infinity));
     on('peak', 'click', () => {
-        const kind = kindNow(), tick = kind.ticks[(kind.name === 'heap' ? peakTick(kind) : largestTick(kind)).index];
+        const kind = kindNow();
         if (kind.name === 'heap')
-            Object.assign(state, {type: HEAP_DEFAULT, mode: 'level'});
-        setRange(kind.name === 'heap' ? -Infinity : Math.min(tick.start, tick.end - 1), tick.end);
+            set({type: HEAP_DEFAULT, mode: 'level', from: -Infinity, to: kind.ticks[peakTick(kind).index].end});
+        else
+            set((({from, to}) => ({from, to}))(busiest(windowsOf(kind, perTick(kind, typeIndex())[0]))));
     });
     on('last', 'click', () => {
         const ticks = kindNow().ticks;

@@ -135,7 +135,7 @@ function controls(kind) {
     byId('even').hidden = !state.a || modeNow() === 'level';
     byId('idle').hidden = byId('idle').hidden || (!IDLE_OF[state.kind] && state.view !== 'locks');
     byId('peak').hidden = state.kind === HEAT_KIND || kind.ticks.length < 2;
-    byId('peak').title = state.kind === 'heap' ? 'selects the range up to the tick with the most memory in use' : 'selects the tick with the most';
+    byId('peak').title = state.kind === 'heap' ? 'selects the range up to the tick with the most memory in use' : 'selects the time with the highest rate';
     byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
         'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
         `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)), ...(state.search && state.only ? [element('button', {

@@ -28,10 +28,31 @@ function peakTick(kind, choice = state.process) {
     return mostOf(perTick(kind, type, null, 1, choice)[0]);
 }
 
-/* Of the value that is shown, if it is a flow, the tick with the most. */
-function largestTick(kind) {
-    return mostOf(perTick(kind, typeIndex())[0]);
+/*
+ * The time of a flow in windows {from, to, rate}, each up to the end of a tick: the rate is a second's. Ticks of several processes that end together, and one
+ * that is shorter than half of the usual one, as the last, end a window with those before them; a tick counts in each window by its time there.
+ */
+function windowsOf(kind, values, factor = 1) {
+    const {ticks} = kind, startOf = t => Math.min(t.start, t.end - 1), usual = ticks.map(t => t.end - startOf(t)).sort((a, b) => a - b)[ticks.length >> 1];
+    const windows = /** @type {{from: number, to: number, rate: number}[]} */ ([]);
+    let begun = -Infinity, before = -Infinity;
+    for (const tick of ticks) {
+        if (tick.end - begun >= usual / 2) {
+            [begun, before] = [tick.end, windows.length ? windows[windows.length - 1].to : before];
+            windows.push({from: Infinity, to: 0, rate: 0});
+        }
+        const last = windows[windows.length - 1], to = Math.ceil(tick.end); /* whole milliseconds, as in a link */
+        Object.assign(last, {to, from: Math.max(before, Math.min(last.from, Math.floor(startOf(tick))))});
+    }
+    ticks.forEach((tick, i) => {
+        const start = startOf(tick), share = values[i] * factor / (tick.end - start);
+        for (let w = lowerBound(windows, window => window.to > start); w < windows.length && windows[w].from < tick.end; w++)
+            windows[w].rate += share * Math.max(Math.min(windows[w].to, tick.end) - Math.max(windows[w].from, start), 0) * (1000 / (windows[w].to - windows[w].from));
+    });
+    return windows;
 }
+
+const busiest = windows => windows.reduce((most, one) => (one.rate > most.rate ? one : most));
 
 function mostOf(values) {
     let best = 0;

@@ -108,6 +108,27 @@ class Opening(PageCase):
         self.browser.click('[data-value=table]')
         self.assertEqual(self.flat_and_cum(), {'sort': [900 * 10**6] * 2, 'main': [0, 900 * 10**6]})
 
+    def test_the_most_is_a_rate_and_what_is_selected_has_it(self):
+        """A sliver at the end has a high rate and little to see, and a long tick has more than the busiest one."""
+        for n, (start, length, ms) in enumerate(((0, 10, 100), (10, 10, 400), (20, 30, 900), (50, 10, 100), (60, .5, 45)), 1):
+            self.file(f'p/server.7.{n:04}.cpu.pb.gz', [(['sort', 'main'], [1, ms * 10**6])], [('samples', 'count'), ('cpu', 'nanoseconds')], int((START + start) * SECOND), int(length * SECOND))
+        self.show(f'{self.dir.name}/p')
+        self.assertRegex(self.browser.text('#glance div'), '^CPUs busymost 0.04, ')
+        for button in '#glance div button:last-child', '#peak':
+            self.browser.click('#whole')
+            self.browser.click(button)
+            self.assertEqual(self.shown(), [400 * 10**6])
+            self.assertIn(f'r={(START + 10) * 1000}%2C{(START + 20) * 1000}', self.browser.fragment())
+
+    def test_the_most_of_several_processes_is_of_all_that_end_together(self):
+        for pid, late in ((7, 0), (8, .4)):
+            for n, ms in enumerate((100, 900, 100), 1):
+                self.file(f'p/server.{pid}.{n:04}.cpu.pb.gz', [(['sort', 'main'], [1, ms * 10**6])], [('samples', 'count'), ('cpu', 'nanoseconds')], int((START + 10 * n + late) * SECOND), 10 * SECOND)
+        self.show(f'{self.dir.name}/p')
+        self.browser.click('#glance div button:last-child')
+        self.assertEqual(self.shown(), [1800 * 10**6])
+        self.assertRegex(self.browser.text('#glance div'), '^CPUs busymost 0.1[78], ')
+
     def test_a_rate_is_the_sum_of_a_tick_over_its_length(self):
         for n in range(1, 5):
             self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'work', 'main'], [n, n * 5 * SECOND])], MUTEX, (START + 10 * (n - 1)) * SECOND,
