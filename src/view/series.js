@@ -29,21 +29,25 @@ function peakTick(kind, choice = state.process) {
 }
 
 /*
- * The time of a flow in windows {from, to, rate}, each up to the end of a tick: the rate is a second's. Ticks of several processes that end together, and one
- * that is shorter than half of the usual one, as the last, end a window with those before them; a tick counts in each window by its time there.
+ * The time of a flow in windows {from, to, rate}, each up to the end of a tick: the rate is a second's. Ticks of several processes that end together are of
+ * one window, and a process's last tick, if it is shorter than half of the usual one, of that before; a tick counts in each window by its time there.
  */
 function windowsOf(kind, values, factor = 1) {
     const {ticks} = kind, startOf = t => Math.min(t.start, t.end - 1), usual = ticks.map(t => t.end - startOf(t)).sort((a, b) => a - b)[ticks.length >> 1];
     const windows = /** @type {{from: number, to: number, rate: number}[]} */ ([]);
+    const last = new Map(ticks.map((t, i) => [t.process, i])), within = new Set();
     let begun = -Infinity, before = -Infinity;
-    for (const tick of ticks) {
-        if (tick.end - begun >= usual / 2) {
+    ticks.forEach((tick, i) => {
+        const isEnd = last.get(tick.process) === i && tick.end - startOf(tick) < usual / 2;
+        if (!windows.length || !(isEnd || (tick.end - begun < usual / 2 && !within.has(tick.process)))) {
             [begun, before] = [tick.end, windows.length ? windows[windows.length - 1].to : before];
             windows.push({from: Infinity, to: 0, rate: 0});
+            within.clear();
         }
-        const last = windows[windows.length - 1], to = Math.ceil(tick.end); /* whole milliseconds, as in a link */
-        Object.assign(last, {to, from: Math.max(before, Math.min(last.from, Math.floor(startOf(tick))))});
-    }
+        within.add(tick.process);
+        const window = windows[windows.length - 1], to = Math.ceil(tick.end); /* whole milliseconds, as in a link */
+        Object.assign(window, {to, from: Math.max(before, Math.min(window.from, Math.floor(startOf(tick))))});
+    });
     ticks.forEach((tick, i) => {
         const start = startOf(tick), share = values[i] * factor / (tick.end - start);
         for (let w = lowerBound(windows, window => window.to > start); w < windows.length && windows[w].from < tick.end; w++)
