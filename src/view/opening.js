@@ -65,7 +65,15 @@ function measures() {
     add('mutex', 'delay', 'threads held up by locks', '', 1e-9);
     if (!model.kinds.has('mutex'))
         add('block', 'delay', 'threads waiting', '', 1e-9);
-    return found.filter(measure => measure.values.some(v => v > 0));
+    const stuck = model.sentences.find(sentence => sentence.kind === 'stuck'), locks = found.find(measure => measure.view.type === 'delay');
+    if (stuck && locks) /* a wait that does not end is in no profile of what others waited for */
+        locks.stuck = stuck;
+    return found.filter(measure => measure.stuck || measure.values.some(v => v > 0));
+}
+
+/* The begin of a sentence in a few words: '2 stuck since 04:19:56'. */
+function stuckWords(text) {
+    return `${/(\d+) threads/.exec(text)?.[1] || 1} stuck${(/^Since.*?\d\d:\d\d:\d\d/.exec(text)?.[0] || '').replace('S', ' s')}`;
 }
 
 /* Values in equal steps of time: of a level the highest, of a flow the rate of its windows. */
@@ -127,7 +135,8 @@ function drawGlance() {
         const layers = parts.map(part => ({steps: part === measure ? steps : stepsOf({...measure, values: part.values}, first, last), colour: part.colour}));
         return element('div', {}, element('button', {title: `${measure.name} over time${measure.parts ? `: ${parts.map(part => part.name).join(', ')}` : ''}; a click shows it below`, onclick: () => show(measure.view)},
                                           measure.name, sparkline(layers, Math.max(...steps))),
-                       element('button', {title: 'shows the time with the most: what it was', onclick: () => show({...most.view, a: null})}, `most ${formatValue(most.value, measure.unit)}, ${formatTime(most.view.to)}`));
+                       element('button', {title: 'shows the time with the most: what it was', onclick: () => show({...most.view, a: null})}, `most ${formatValue(most.value, measure.unit)}, ${formatTime(most.view.to)}`),
+                       measure.stuck && element('button', {class: 'alarm', title: `${measure.stuck.text} A click shows it`, onclick: () => show(viewOfSentence(measure.stuck) || measure.view)}, stuckWords(measure.stuck.text)));
     }));
 }
 drawGlance.key = '';

@@ -47,7 +47,7 @@ function listen() {
             document.body.style.width = '';
         });
     window.addEventListener('resize', () => render());
-    window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
+    window.addEventListener('hashchange', () => { Object.assign(state, initial); peaksShown.isByHand = stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {
         if (!(event.target instanceof Element) || event.target.closest('input, select'))
             return;
@@ -168,7 +168,7 @@ function rangeOfSide(process) {
 
 async function main() {
     listen();
-    const linked = stateFromFragment();
+    const linked = peaksShown.isByHand = stateFromFragment();
     const family = /** @type {any} */ (document.querySelector('script[data-cursor]')), until = family ? Number(family.dataset.until) : Infinity;
     try {
         for (const data of document.querySelectorAll('script[type="application/octet-stream"]')) {

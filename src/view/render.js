@@ -27,12 +27,14 @@ function set(changes, isSeen = true) {
         stateToFragment();
 }
 
+/* Of the user's: it stays for other kinds. */
 function setRange(from, to) {
+    Object.assign(peaksShown, {b: null, isByHand: true});
     set({from, to});
 }
 
 /* The range that the page chose itself, which is the heap's peak, is not kept for another kind; nor that of A, where two directories are compared. */
-const peaksShown = {b: /** @type {number | null} */ (null), a: /** @type {number | null} */ (null)};
+const peaksShown = {b: /** @type {number | null} */ (null), a: /** @type {number | null} */ (null), isByHand: false};
 function fitRange(kind) {
     const toOf = ({from, to}, peak) => (peak !== null && from === -Infinity && (to === Infinity || to === peak) ? (kind === 'heap' ? peak : Infinity) : to);
     state.to = toOf(state, peaksShown.b);

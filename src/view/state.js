@@ -45,7 +45,7 @@ function stateToFragment() {
     for (const [key, short] of Object.entries(SHORT))
         if (state[key] !== '' && state[key] !== initial[key])
             parts.set(short, String(typeof state[key] === 'boolean' ? Number(state[key]) : state[key]));
-    if (Number.isFinite(state.from) || Number.isFinite(state.to))
+    if (Number.isFinite(state.from) || Number.isFinite(state.to) || peaksShown.isByHand)
         parts.set('r', `${Math.round(state.from)},${Math.round(state.to)}`);
     if (state.a)
         parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)},${state.a.process}`);

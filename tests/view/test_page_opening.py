@@ -129,6 +129,34 @@ class Opening(PageCase):
         self.assertEqual(self.shown(), [1800 * 10**6])
         self.assertRegex(self.browser.text('#glance div'), '^CPUs busymost 0.1[78], ')
 
+    def test_a_deadlock_is_told_where_the_small_chart_of_locks_goes_to_zero(self):
+        directory = self.contended()
+        self.file('p/server.7.0009.block.pb.gz', [], MUTEX, (START + 80) * SECOND, 10 * SECOND, comment='#stuck 15000 deadlock of 2 threads: thread 7 waits')
+        self.show(directory)
+        button = '#glance div:last-child button:last-child'
+        since = self.browser.js('return new Date(arguments[0]).toString().slice(16, 24)', (START + 75) * 1000)
+        self.assertRegex(self.browser.text(button), f'^2 stuck since .*{since}$')
+        self.browser.click(button)
+        self.assertIn('deadlock of 2 threads', self.browser.text('#stuck'))
+        self.assertEqual(self.browser.js('const of = s => getComputedStyle(document.querySelector(s)); return of("#sentences [data-kind=stuck]").borderLeftColor === of("#stuck p").color'), True)
+
+    def test_whole_stays_whole_for_other_kinds_and_in_a_link(self):
+        for n, size in enumerate((1000, 9000, 10), 1):
+            start = (START + 10 * (n - 1)) * SECOND
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['fill', 'main'], [1, 100, 1, size])], HEAP, start, 10 * SECOND)
+            self.file(f'p/server.7.{n:04}.cpu.pb.gz', [(['sort', 'main'], [1, n])], [('samples', 'count'), ('cpu', 'nanoseconds')], start, 10 * SECOND)
+        self.show(f'{self.dir.name}/p', fragment='#k=cpu')
+        for kind, shown in (('heap', 9000), ('cpu', 6), ('heap', 9000)):  # the page's choice: the peak, of memory only
+            self.browser.click(f'#kinds [data-value={kind}]')
+            self.assertEqual(self.shown(), [shown])
+        self.browser.click('#whole')
+        for kind, shown in (('cpu', 6), ('heap', 10)):
+            self.browser.click(f'#kinds [data-value={kind}]')
+            self.assertEqual(self.shown(), [shown])
+        for _ in range(2):
+            self.show(f'{self.dir.name}/p', fragment=self.browser.fragment())
+            self.assertEqual(self.shown(), [10])
+
     def test_a_rate_is_the_sum_of_a_tick_over_its_length(self):
         for n in range(1, 5):
             self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'work', 'main'], [n, n * 5 * SECOND])], MUTEX, (START + 10 * (n - 1)) * SECOND,
