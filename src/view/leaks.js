@@ -28,7 +28,7 @@ function nodesOf(names) {
 
 /*
  * Since when the memory of a stack grows, in ms: of its values over time, the point that lies furthest below the straight line from the first to the
- * last, if it lies clearly below. Null: all the time.
+ * last, if it lies clearly below. bend null: all the time; begin: 95 % of the growth comes after it, as in src/tool/leaks.
  */
 function growsSince(names) {
     const kind = model.kinds.get('heap'), data = kind.values[kind.types.findIndex(t => t.type === HEAP_DEFAULT)].data, is = nodesOf(names), cut = kind.lastBeforeEnd();
@@ -39,13 +39,14 @@ function growsSince(names) {
     for (let i = 1; i < n; i++)
         values[i] += values[i - 1];
     const first = kind.ticks[0].end, last = kind.ticks[n - 1].end, rise = values[n - 1] - values[0];
+    const begun = Math.max(values.findIndex(v => v - values[0] >= rise / 20) - 1, 0);
     let most = 0, below = SINCE_SHARE * rise;
     for (let i = 1; i < n; i++) {
         const missing = values[0] + rise * (kind.ticks[i].end - first) / (last - first) - values[i];
         if (missing > below)
             [most, below] = [i, missing];
     }
-    return rise > 0 && most ? kind.ticks[most].end : null;
+    return {bend: rise > 0 && most ? kind.ticks[most].end : null, begin: begun || values[0] > rise / 20 ? kind.ticks[begun].end : chartBegin(kind.ticks)};
 }
 const SINCE_SHARE = 0.1;
 
@@ -60,13 +61,13 @@ leakTimes.found = /** @type {any} */ (null);
 /* The leaks, the worst first, then the stacks that may leak. */
 function drawLeaks() {
     const search = searchNow(), bytes = n => formatValue(n, 'bytes');
-    const rows = (model.leaks ? model.leaks.rows : []).map((row, i) => ({...row, i, name: row.names[0], since: leakTimes()[i]})).filter(r => !search || r.names.some(search.says));
+    const rows = (model.leaks ? model.leaks.rows : []).map((row, i) => ({...row, i, name: row.names[0], ...leakTimes()[i]})).filter(r => !search || r.names.some(search.says));
     byId('leaksWords').textContent = leaksWords(model.leaks);
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
     leaks.empty = search && model.leaks?.rows.length ? 'no leak matches: clear the search' : '';
     leaks.show([{name: 'verdict', value: r => r.i, text: r => (r.isLeak || r.confidence >= 0.005 ? `${r.isLeak ? 'leak' : 'cannot tell'}, confidence ${Math.round(100 * r.confidence)} %` : 'cannot tell, no end is seen'), class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)),
                 number('an hour', r => r.hourly, r => bytes(r.hourly), 'more in use after an hour of work'),
-                number('grows since', r => r.since || 0, r => (r.since ? formatTime(r.since) : 'the start'), 'a click shows what was allocated from then on and is still there'),
+                number('grows since', r => r.bend || r.begin, r => formatTime(r.bend || r.begin), 'a click shows what was allocated from then on and is still there'),
                 {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, Math.min(r.names.indexOf('main') + 1 || 8, 8)).join(' ‹ ')}], rows, 'verdict', false);
 }

@@ -11,7 +11,7 @@ const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'del
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
-const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.since || -Infinity, to: Infinity}));
+const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.bend || -Infinity, to: Infinity}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {

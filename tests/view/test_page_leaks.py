@@ -39,6 +39,8 @@ class Leaks(PageCase):
         self.assertTrue(words.startswith('1 leak.'), words)
         self.assertIn(f'{command["ticks"]} ticks', words)
         self.assertEqual(rows[0][0], f'leak, confidence {round(100 * leak["confidence"])} %')
+        since = self.browser.js('return new Date(arguments[0]).toString().slice(16, 24)', leak['since_ns'] / 10**6)
+        self.assertEqual(rows[0][3], since)  # not 'the start', which may be long before there is memory
         self.assertEqual(rows[0][-1], ' ‹ '.join(f['function'] for f in leak['stack']))
 
     def test_a_leak_says_since_when_it_grows_and_a_click_shows_what_came_then(self):
