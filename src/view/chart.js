@@ -249,6 +249,7 @@ class Chart {
         this.move(event);
         const [a, b] = [this.drag.from, this.drag.to].sort((p, q) => p - q);
         this.drag = null;
+        this.leave(event); /* no tip over what is below, until the pointer moves again */
         if (b - a >= 3)
             this.onRange(this.time(a), this.time(b));
         else

@@ -28,9 +28,9 @@ function set(changes, isSeen = true) {
 }
 
 /* Of the user's: it stays for other kinds. */
-function setRange(from, to) {
+function setRange(from, to, changes = {}) {
     Object.assign(peaksShown, {b: null, isByHand: true});
-    set({from, to});
+    set({from, to, ...changes});
 }
 
 /* The range that the page chose itself, which is the heap's peak, is not kept for another kind; nor that of A, where two directories are compared. */

@@ -183,7 +183,14 @@ function drawChanges(tree) {
                      {name: 'times', isNumber: true, value: r => (r.flat > 0 ? r.flatB / r.flat : Infinity), text: r => (r.flat > 0 ? (r.flatB > 0 ? `x ${trimmed(r.flatB / r.flat)}` : 'gone') : 'new')},
                      {name: 'name', value: r => r.name, text: r => r.name}];
     byId('changesTitle').textContent = rows.length ? `what changed most: ${Math.min(rows.length, CHANGES_SHOWN)} of ${rows.length} functions` : 'nothing changed';
+    if (['from', 'to', 'process'].every(key => state.a[key] === state[key]))
+        byId('changesTitle').replaceChildren('A and B are the same: choose B, drag on the chart; or ', element('button', {title: 'A: the first half of this range, B: the second one', onclick: compareHalves}, 'first half against second half'));
     changed.show(columns, rows.slice(0, CHANGES_SHOWN), 'change');
+}
+
+function compareHalves() {
+    const [first, last] = extent(kindNow()), from = Math.max(state.from, first), to = Math.min(state.to, last), middle = Math.round((from + to) / 2);
+    setRange(middle, state.to, {a: {...state.a, to: middle}});
 }
 
 function drawTable() {

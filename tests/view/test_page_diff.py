@@ -72,6 +72,7 @@ class Diff(PageCase):
         self.show(self.server())
         self.browser.choose('#type', 'alloc_space')
         self.drag(1, 2)
+        self.assertTrue(self.browser.js('return document.getElementById("tip").hidden'))  # it would lie on the buttons
         self.browser.click('#compare')
         self.drag(5, 8)
         self.browser.click('#even')
@@ -80,6 +81,14 @@ class Diff(PageCase):
         self.browser.click('#even')
         self.assertEqual(self.changes()[0], {})  # as much in each second
         self.assertEqual(self.browser.text('#changesTitle'), 'nothing changed')
+
+    def test_two_ranges_that_are_the_same_say_what_to_do(self):
+        self.show(self.server(), fragment='#t=alloc_space')
+        self.browser.click('#compare')
+        self.assertIn('choose B', self.browser.text('#changesTitle'))
+        self.browser.click('#changesTitle button')
+        self.browser.click('#even')
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', *numbers))[0] for numbers in ((1, 2, 3, 4), (5, 6, 7, 8))])
 
     def test_a_directory_or_a_program_can_be_chosen(self):
         old, new = self.side('old', 3), self.side('new', 5)

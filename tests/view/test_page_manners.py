@@ -178,6 +178,13 @@ class Manners(PageCase):
         self.show(self.file('x', [(['main'], [1, 1])], MUTEX), fragment='#v=locks')
         self.assertEqual(self.browser.js('return [...document.querySelectorAll("#locksView .pair h2")].filter(h => /there is no|:/.test(h.textContent)).length'), 2)
 
+    def test_controls_stay_in_their_places_for_another_kind(self):
+        self.show(self.family(), fragment='#k=block')
+        lefts = 'return ["whole", "search", "fold"].map(id => document.getElementById(id).getBoundingClientRect().left)'
+        before = self.browser.js(lefts)
+        self.browser.click('#kinds [data-value=mutex]')
+        self.assertEqual(self.browser.js(lefts), before)
+
     def test_each_button_says_what_it_does(self):
         self.show(self.family())
         for view in VIEWS:
