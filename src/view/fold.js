@@ -7,6 +7,7 @@
  */
 
 const SUMS_KEPT = 8;
+const PROFILER = '[deltaprof]'; /* the frame of the profiler's own time, into which its hooks at a leaf are folded, as in src/tool/query/stack.c */
 const OPENINGS = /^(_start|start_thread|thread_start|(__)?clone3?|__libc_start.*)$/;
 
 /* What a view shows: which kind, value, range, processes, labels; and how trees are made of it. */
@@ -26,7 +27,7 @@ class Fold {
         if (cache.foldedN === model.nNodes)
             return cache.folded;
         const marksOf = test => Uint8Array.from(model.frames.items.map(f => Number(test(f))));
-        const pass = marksOf(f => f.passes || f.isLibrary), runtime = marksOf(isRuntimeFrame), place = marksOf(f => isPlace(f.name) || isInterpreter(f));
+        const pass = marksOf(f => f.passes || f.isLibrary), runtime = marksOf(isRuntimeFrame), place = marksOf(f => !f.isProfiler && (isPlace(f.name) || isInterpreter(f)));
         const parent = model.parent.data, frame = model.frame.data;
         const to = new Int32Array(model.nNodes);
         for (let i = 1; i < to.length; i++) {
@@ -57,7 +58,7 @@ class Fold {
     }
 
     /*
-     * By node, 1 for what a short stack leaves out: skipped, native code between frames of a runtime, and functions of a language's own library;
+     * By node, 1 for what a short stack leaves out: profiler, its hooks, of which the leaf stays as one frame, own; skipped, native code between frames of a runtime, and functions of a language's own library;
      * begins, the outermost frame of a runtime whose callers only start its interpreter; opens, what starts the program or a thread, as in `waits`, and places without a
      * name there. hasRuntime: a runtime named frames. any, anyOpens: there is such a node.
      */
@@ -65,7 +66,7 @@ class Fold {
         const {model, cache} = this;
         if (cache.briefN === model.nNodes)
             return cache.brief;
-        const flags = is => Uint8Array.from(model.frames.items, f => (is(f) ? 1 : 0));
+        const own = model.frameNumber(PROFILER, '', 0, '', false, true, false), flags = is => Uint8Array.from(model.frames.items, f => (is(f) ? 1 : 0)), profiler = flags(f => f.isProfiler);
         const isNative = flags(f => f.library && f.library[0] !== '['), isRuntime = flags(isRuntimeFrame), isLibrary = flags(f => f.isLibrary);
         const isStart = flags(f => f.library && (f.foreign || f.isLibrary || isInterpreter(f)));
         const isOpening = flags(f => OPENINGS.test(f.name) || (f.foreign && isPlace(f.name))), isState = flags(f => !f.library && f.name.slice(1, -1) in STATE_COLOURS);
@@ -81,11 +82,11 @@ class Fold {
             begins[i] = isRuntime[frame[i]] & starts[up] & (above[up] ^ 1);
             opens[i] = first[up] & isOpening[frame[i]];
             first[i] = opens[i] | (up ? 0 : isState[frame[i]]);
-            any = any || skipped[i] + begins[i] > 0;
+            any = any || skipped[i] + begins[i] + profiler[frame[i]] > 0;
             anyOpens = anyOpens || opens[i] > 0;
         }
         cache.briefN = model.nNodes;
-        cache.brief = {skipped, begins, opens, any, anyOpens, hasRuntime: above.some(is => is)};
+        cache.brief = {own, profiler, skipped, begins, opens, any, anyOpens, hasRuntime: above.some(is => is)};
         return cache.brief;
     }
 
@@ -272,8 +273,8 @@ class Fold {
         parent.push(-1);
         frame.push(0);
         for (let i = 1; i < n; i++) {
-            const up = parents[i], f = functions ? functions[frames[i]] : frames[i];
-            const below = !brief ? to[up] : isSkipped(i) ? to[up] : brief.begins[i] ? 0 : goesOn[up], key = below * 4194304 + f;
+            const up = parents[i], isHook = brief && brief.profiler[frames[i]], at = isHook ? brief.own : frames[i], f = functions ? functions[at] : at;
+            const below = !brief ? to[up] : isHook ? goesOn[up] : isSkipped(i) ? to[up] : brief.begins[i] ? 0 : goesOn[up], key = below * 4194304 + f;
             let node = nodes.get(key);
             if (node === undefined) {
                 nodes.set(key, node = parent.n);
@@ -282,14 +283,15 @@ class Fold {
             }
             to[i] = node;
             if (brief)
-                goesOn[i] = isSkipped(i) ? goesOn[up] : node;
+                goesOn[i] = isHook || isSkipped(i) ? goesOn[up] : node;
         }
         return {n: parent.n, parent: parent.data.subarray(0, parent.n), frame: frame.data.subarray(0, parent.n), to};
     }
 
     /* By frame number: whether it matches. search: an object with test(frame). */
     matches(search) {
-        return Uint8Array.from(this.model.frames.items, (f, i) => (i > 0 && search.test(f) ? 1 : 0));
+        const is = f => search.test(f) || (f.isProfiler && search.says(PROFILER));
+        return Uint8Array.from(this.model.frames.items, (f, i) => (i > 0 && is(f) ? 1 : 0));
     }
 
     /* The tree with callees first: its roots are the leaves of the stacks. */

@@ -231,9 +231,12 @@ class Model {
         return this.parent.n;
     }
 
-    /* passes: it only passes an allocation on; foreign: it is no code of the user; isLibrary: of a language's own library. */
+    /* passes: it only passes an allocation on; foreign: it is no code of the user; isLibrary: of a language's own library; isProfiler: a hook of deltaprof. */
     frameNumber(name, file, line, library, passes, foreign, ofLibrary) {
-        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes, foreign, isLibrary: ofLibrary}));
+        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => {
+            const isProfiler = baseName(library).startsWith('libdeltaprof');
+            return {name, file, line, library, passes, foreign: foreign || isProfiler, isLibrary: ofLibrary, isProfiler};
+        });
     }
 
     child(parent, frame) {

@@ -149,7 +149,7 @@ function branches(kind, type) {
         const at = shown.indexOf(i);
         of[i] = at >= 0 ? at : of[parent[i]];
     }
-    const frameOf = at => model.frames.items[model.frame.data[at]], parted = distinctNames(shown.map(frameOf), shown.map(b => callees(b).map(frameOf)[0]), shown.map(b => parent[b] > 0 && frameOf(parent[b])));
+    const parted = distinctNames(shown.map(frameOf), shown.map(b => callees(b).map(frameOf)[0]), shown.map(b => parent[b] > 0 && frameOf(parent[b])));
     const others = parts.length === rest ? restByFunction(of, rest, self, whole) : {names: [], nMore: parts.length - rest};
     parted.push(...others.names.slice(0, Math.max(n + state.opened - rest, 0)));
     const names = [...new Set(parted)]; /* what nothing tells apart is one layer */
@@ -159,9 +159,15 @@ function branches(kind, type) {
             values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
 }
 
+/* The frame of a node; of a hook of the profiler, that of the profiler. */
+function frameOf(node) {
+    const frame = model.frames.items[model.frame.data[node]];
+    return frame.isProfiler ? {...frame, name: PROFILER, file: ''} : frame;
+}
+
 /* Divides the rest, where no branch is left, by the own function in which stacks end: the largest have layers from number `rest` on. */
 function restByFunction(of, rest, self, whole) {
-    const sums = new Map(), own = folds.ownFolded(), nameOf = i => model.frames.items[model.frame.data[own[i]]].name;
+    const sums = new Map(), own = folds.ownFolded(), nameOf = i => frameOf(own[i]).name;
     for (let i = 1; i < of.length; i++)
         if (of[i] === rest && self[i] > 0)
             sums.set(nameOf(i), (sums.get(nameOf(i)) || 0) + self[i]);

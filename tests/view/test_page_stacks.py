@@ -3,9 +3,11 @@
 
     test_page_stacks.py DELTAPROF
 """
+import gzip
 import os
 import unittest
 
+import profile_pb2
 from page_case import PageCase
 
 
@@ -54,6 +56,25 @@ class Stacks(PageCase):
         self.browser.click('#fold')
         self.browser.click('[data-value=table]')
         self.assertEqual(self.flat_and_cum(), self.top(path)[1])
+
+    def test_hooks_of_the_profiler_are_folded_as_in_top(self):
+        """At a leaf into one frame; between others, and as the caller of a thread's function, they have no row."""
+        rows = [(['dp_table_look_up', 'deltaprof_lock_wait_end', 'work', 'main'], [1, 100]), (['work', 'main'], [1, 150]), (['sum', 'dp_call', 'main'], [1, 30]), (['dp_write', 'dp_thread'], [1, 20])]
+        for name, hooks in (('a', 'libdeltaprof_preload.so.0.1.0'), ('b', 'other.so')):
+            profile = profile_pb2.Profile.FromString(gzip.decompress(self.profile(rows, [('samples', 'count'), ('cpu', 'nanoseconds')])))
+            profile.mapping.add(id=2, filename=len(profile.string_table))
+            profile.string_table.append(f'/opt/lib/{hooks}')
+            for location in profile.location:
+                if 'dp_' in (function := profile.string_table[profile.function[location.line[0].function_id - 1].name]) or function.startswith('deltaprof_'):
+                    location.mapping_id = 2
+            self.file(f'{name}/server.7.0001.cpu.pb.gz', gzip.compress(profile.SerializeToString()))
+            directory = os.path.join(self.dir.name, name)
+            self.show(directory, fragment='#k=cpu&v=table')
+            self.assertEqual(self.flat_and_cum(), self.top('--kind', 'cpu', directory)[1])
+            self.assertEqual('[deltaprof]' in self.flat_and_cum(), name == 'a')
+            self.assertEqual('dp_' in self.browser.text('#legend'), name == 'b')
+        self.show(f'{self.dir.name}/a', fragment='#k=cpu&v=table&f=0')
+        self.assertEqual(self.flat_and_cum()['dp_table_look_up'], [100, 100])
 
     def test_layers_of_one_name_say_what_tells_them_apart(self):
         for rows, names in (([(['run!a.c#3'], [1, 400, 1, 400]), (['run!b.c#4'], [1, 300, 1, 300])], ['run (a.c)', 'run (b.c)']),
