@@ -74,9 +74,11 @@ function drawWorkers() {
                      {name: 'since', isNumber: true, value: r => r.first, text: r => formatTime(r.first)},
                      number('age', r => (r.last - r.first) * 1e6, 'nanoseconds', 'from its first tick to its last')];
     const heap = byProcess('heap', HEAP_DEFAULT);
+    const ended = model.kinds.get('heap')?.lastTicks().ended, isEnded = row => row.members.every(i => ended[i] & 3 && lives[i].last <= state.to);
+    const now = row => formatValue(sum(heap.now)(row), 'bytes'), isGone = row => isEnded(row) && !sum(heap.now)(row);
     if (heap)
-        columns.push(number('in use', sum(heap.now), 'bytes', 'at the end of the range'), number('most', sum(heap.most), 'bytes', 'in use at one tick of the range; of several processes, each at its own'),
-                     number('growth', sum(heap.now.map((v, i) => v - heap.before[i])), 'bytes', 'since its first tick in the range'));
+        columns.push({...number('in use', sum(heap.now), 'bytes', 'at the end of the range'), text: row => (isGone(row) ? `ended, ${formatValue(sum(heap.most)(row), 'bytes')} at its most` : isEnded(row) ? `ended, ${now(row)}` : now(row))}, number('most', sum(heap.most), 'bytes', 'in use at one tick of the range; of several processes, each at its own'),
+                     (growth => ({...growth, text: row => (isGone(row) ? '' : growth.text(row))}))(number('growth', sum(heap.now.map((v, i) => v - heap.before[i])), 'bytes', 'since its first tick in the range')));
     if (rows.some(r => r.resident))
         columns.push(number('resident', r => r.resident, 'bytes', 'RSS at the end of the range; of several processes, what they share counts once'));
     for (const [name, kindName, type, unit, title] of [['allocated', 'heap', 'alloc_space', 'bytes', 'in the range'], ['CPU', 'cpu', 'cpu', 'nanoseconds', 'CPU time in the range'],

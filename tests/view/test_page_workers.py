@@ -47,6 +47,16 @@ class Workers(PageCase):
         names = self.browser.js('return [...document.querySelectorAll("#workers tbody .name:first-child")].map(c => c.textContent)')
         self.assertEqual(names, sorted(names, reverse=True))
 
+    def test_a_process_that_has_ended_says_so(self):
+        directory = self.family()
+        for n, rows, more in (1, [(['fill', 'main'], [1, 2048, 1, 2048])], []), (2, [], ['#ended']):
+            self.file(f'p/tool.10.{n:04}.heap.pb.gz', rows, HEAP, (START + 10 * n) * SECOND, 10 * SECOND, program='/usr/bin/tool', comment=more)
+        self.show(directory, fragment='#v=workers')
+        text = lambda name: self.browser.js('return [...document.querySelectorAll(`#workers [data-key="${arguments[0]}"] td`)].filter(c => ["in use", "growth"].includes(c.dataset.name)).map(c => c.textContent)', name)  # noqa: E731
+        self.assertEqual(text('tool 10'), ['ended, 2 kB at its most', ''])
+        self.assertRegex(text('tool 9')[0], '^ended, 1010 B$')
+        self.assertNotIn('ended', text('worker 7')[0])
+
     def test_a_click_on_a_family_leaves_its_processes(self):
         directory = self.family()
         self.show(directory, fragment='#v=workers&t=alloc_space')
