@@ -6,7 +6,7 @@ import os
 import time
 
 import reader
-from harness import main, profiles, run, same, share, three_tries, unless_busy, victim
+from harness import main, profiles, run, same, three_tries, unless_busy, victim
 from lock_totals import ALL, delay, label, totals
 
 HELD = ('mutex', 'rwlock-read', 'rwlock-write')
@@ -35,7 +35,7 @@ def blame(t, has_names=True):
 
 
 def that_the_profiles_agree_to_the_nanosecond():
-    for threads, n, us in ((2, share(3000), 5), (8, share(800), 5), (64, share(100), 5)):
+    for threads, n, us in ((2, 3000, 5), (8, 800, 5), (64, 100, 5)):
         r = same([victim('locks'), 'turns', str(threads), str(n), str(us)], ALL)
         assert balance(r) > 0
         r = same([victim('locks'), 'timeouts', str(threads), str(n // 2), str(us)], ALL)
