@@ -40,7 +40,7 @@ __attribute__((format(printf, 1, 2))) static void write_text(const char *format,
 }
 
 /* The flows, and a ! behind them if anything is in use. */
-static void write_sums(struct dp_serve_delta *const *deltas, size_t n)
+static inline void write_sums(struct dp_serve_delta *const *deltas, size_t n)
 {
     int64_t sums[DP_KIND_TYPES_MAX], all[DP_KIND_TYPES_MAX] = {0};
     bool in_use = false;
@@ -54,7 +54,7 @@ static void write_sums(struct dp_serve_delta *const *deltas, size_t n)
     write_text(" %lld/%lld%s", (long long)all[0], (long long)all[1], in_use ? "!" : "");
 }
 
-static void write_cursor(const struct dp_serve_cursor *c)
+static inline void write_cursor(const struct dp_serve_cursor *c)
 {
     write_text("%s.%s.%d", c->name, dp_kind_table[c->kind].name, (int)c->pid);
     write_text(" %llu-%llu%s", (unsigned long long)c->first, (unsigned long long)c->seq, c->is_sent ? " sent" : "");
@@ -65,7 +65,7 @@ static void write_cursor(const struct dp_serve_cursor *c)
     write_text("\n");
 }
 
-static const char *describe(const struct dp_serve_family *f)
+static inline const char *describe(const struct dp_serve_family *f)
 {
     n_text = 0;
     write_text("ended %llu begin %lld on", (unsigned long long)f->workers.n_ended, (long long)f->workers.first_ns);
@@ -87,7 +87,7 @@ static const char *describe(const struct dp_serve_family *f)
     return text;
 }
 
-static const char *cursor_text(void)
+static inline const char *cursor_text(void)
 {
     n_text = 0;
     assert_int_equal(later.cursors.at.n, 1);
@@ -98,7 +98,8 @@ static const char *cursor_text(void)
 /* ---- families ---- */
 
 /* One row of `function`: n events of 100 each, and what is in use. Its user is the caller. */
-static struct dp_serve_delta *make_delta(unsigned kind, pid_t pid, const char *table, const char *function, int64_t n)
+static inline struct dp_serve_delta *make_delta(unsigned kind, pid_t pid, const char *table, const char *function,
+                                                int64_t n)
 {
     struct bytes bytes = {{0}};
     struct dp_encode_value_type types[4];
@@ -121,7 +122,7 @@ static struct dp_serve_delta *make_delta(unsigned kind, pid_t pid, const char *t
     return delta;
 }
 
-static struct dp_serve_cursor *add_cursor(const char *name, unsigned kind, pid_t pid, int64_t from_ns)
+static inline struct dp_serve_cursor *add_cursor(const char *name, unsigned kind, pid_t pid, int64_t from_ns)
 {
     bool is_new;
     struct dp_serve_cursor *c = dp_serve_cursors_get(&here.cursors, name, kind, pid, false, &is_new);
@@ -131,7 +132,7 @@ static struct dp_serve_cursor *add_cursor(const char *name, unsigned kind, pid_t
     return c;
 }
 
-static void add_to(struct dp_serve_cursor *c, pid_t pid, const char *function, int64_t n)
+static inline void add_to(struct dp_serve_cursor *c, pid_t pid, const char *function, int64_t n)
 {
     struct dp_serve_delta *delta = make_delta(c->kind, pid, "", function, n);
     assert_int_equal(dp_serve_cursor_add(c, delta), 0);
@@ -139,14 +140,14 @@ static void add_to(struct dp_serve_cursor *c, pid_t pid, const char *function, i
 }
 
 /* A new process has written a delta. */
-static void happen(pid_t pid, const char *table, int64_t n)
+static inline void happen(pid_t pid, const char *table, int64_t n)
 {
     struct dp_serve_delta *delta = make_delta(DP_KIND_HEAP, pid, table, "f", n);
     assert_int_equal(dp_serve_saved_add(&here, delta), 0);
     dp_serve_delta_drop(delta);
 }
 
-static void clear(struct dp_serve_family *f)
+static inline void clear(struct dp_serve_family *f)
 {
     dp_serve_cursors_fini(&f->cursors);
     dp_serve_workers_fini(&f->workers);
@@ -156,7 +157,7 @@ static void clear(struct dp_serve_family *f)
     f->saved.is_wanted = true;
 }
 
-static int begin(void **state)
+static inline int begin(void **state)
 {
     (void)state;
     clear(&here);
@@ -164,7 +165,7 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+static inline int end(void **state)
 {
     static const char *const names[] = {"cursors", "cursors.new", "a.1.1", "b.2.1", "c.3.1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -176,7 +177,7 @@ static int end(void **state)
     return begin(state);
 }
 
-static void make_file(const char *name, const void *bytes, size_t n_bytes)
+static inline void make_file(const char *name, const void *bytes, size_t n_bytes)
 {
     char file[96];
     snprintf(file, sizeof file, "%s/%s", directory, name);
@@ -185,7 +186,7 @@ static void make_file(const char *name, const void *bytes, size_t n_bytes)
     close(fd);
 }
 
-static struct bytes read_file(void)
+static inline struct bytes read_file(void)
 {
     struct bytes all = {{0}};
     struct stat st;
@@ -197,14 +198,14 @@ static struct bytes read_file(void)
     return all;
 }
 
-static int read_later(void)
+static inline int read_later(void)
 {
     clear(&later);
     return dp_serve_saved_read(&later, directory);
 }
 
 /* Cursors of two kinds, a window, a reply without an answer; processes that live, ended, and have unwritten files. */
-static void make_state(void)
+static inline void make_state(void)
 {
     struct dp_serve_cursor *c = add_cursor("", DP_KIND_HEAP, 0, 500);
     add_to(c, 7, "f", 3);
@@ -226,8 +227,8 @@ static void make_state(void)
     make_file("a.1.1", "", 0);
     make_file("b.2.1", "", 0);
     struct dp_serve_delta *before = make_delta(DP_KIND_HEAP, 1, "", "f", 30);
-    assert_int_equal(dp_serve_workers_begin_at(w, "a.1.1", NULL), 0);
     assert_int_equal(dp_serve_workers_begin_at(w, "a.1.1", before), 0);
+    assert_int_equal(dp_serve_workers_begin_at(w, "a.1.1", NULL), 0);
     assert_int_equal(dp_serve_workers_begin_at(w, "used", before), 0);
     w->before.at[2].is_used = true;
     dp_serve_delta_drop(before);
@@ -243,7 +244,7 @@ static void make_state(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 /* Of the group of tests. */
-static int make_directory(void **state)
+static inline int make_directory(void **state)
 {
     (void)state;
     if (!mkdtemp(directory))
@@ -252,7 +253,7 @@ static int make_directory(void **state)
     return 0;
 }
 
-static int remove_directory(void **state)
+static inline int remove_directory(void **state)
 {
     (void)state;
     return rmdir(directory);

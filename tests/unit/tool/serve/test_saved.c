@@ -51,7 +51,9 @@ static void deltas_add_up_by_table(void **state)
         happen(2, "gone", 10);
     }
     happen(3, "", 100); /* of no table */
-    happen(1, "a.1.1", 0);
+    size_t n_bytes = here.saved.n_bytes;
+    happen(1, "a.1.1", 0); /* what is in use is read again */
+    assert_int_equal(here.saved.n_bytes, n_bytes);
     assert_int_equal(read_later(), 1);
     assert_string_equal(describe(&later), "ended 1 begin 0 on\n"
                                           "all heap 20/2000\n"
@@ -202,6 +204,12 @@ static void there_is_no_file_without_a_cursor_at_the_end(void **state)
     dp_serve_cursors_get(&here.cursors, "w", DP_KIND_HEAP, 0, true, &is_new);
     assert_int_equal(dp_serve_saved_write(&here, true), 0);
     assert_false(here.saved.is_open || inode());
+    add_cursor("", DP_KIND_HEAP, 0, 500);
+    assert_int_equal(dp_serve_saved_write(&here, false), 1);
+    dp_serve_cursors_remove(&here.cursors, here.cursors.at.at[0]); /* the window */
+    assert_int_equal(dp_serve_saved_write(&here, true), 1);
+    dp_serve_cursors_fini(&here.cursors);
+    assert_int_equal(dp_serve_saved_write(&here, true), 0);
     here.saved.is_wanted = false;
     dp_serve_saved_begin(&here);
     assert_false(here.saved.is_open || inode());
