@@ -355,6 +355,59 @@ static void a_path_does_not_go_on_into_another_function(void **state)
     assert_int_equal(FOLLOW(leaf, 1, &row), DP_BARE_CODE_RETURNS);
 }
 
+/* One instruction, or a few, and what the stack pointer is above its value at the first one; -1: not known. */
+static void each_instruction_does_what_the_manual_says(void **state)
+{
+    static const uint32_t ret = 0xd65f03c0;
+    static const struct {
+        uint32_t code[5];
+        int64_t wanted;
+    } rows[] = {
+        {{0x914007ff, ret}, 4096},                          /* add sp, sp, 1, lsl 12 */
+        {{0x913fffff, ret}, 4095},                          /* add sp, sp, 4095 */
+        {{0xd14007ff, 0x915007ff, ret}, 1024 * 4096},       /* sub sp, sp, 1, lsl 12; add sp, sp, 1025, lsl 12 */
+        {{0xb10043ff, ret}, 0},                             /* adds xzr, sp, 16: cmn */
+        {{0x110043ff, ret}, -1},                            /* add wsp, wsp, 16 */
+        {{0x910043fe, ret}, -1},                            /* add x30, sp, 16 */
+        {{0xd2a0002c, 0xf280020c, 0x8b2c63ff, ret}, 65552}, /* movz x12, 1, lsl 16; movk x12, 16; add sp, sp, x12 */
+        {{0xd280020c, 0xf280040d, 0x8b2c63ff, ret}, 16},    /* movz x12, 16; movk x13, 32; add sp, sp, x12 */
+        {{0xd280020c, 0x8b02002d, 0x8b2c63ff, ret}, 16},    /* movz x12, 16; add x13, x1, x2; add sp, sp, x12 */
+        {{0xd280020c, 0x8b02002c, 0x8b2c63ff, ret}, -1},    /* movz x12, 16; add x12, x1, x2; add sp, sp, x12 */
+        {{0xd280020c, 0xa940302d, 0x8b2c63ff, ret}, -1},    /* movz x12, 16; ldp x13, x12, [x1]; add sp, sp, x12 */
+        {{0xd280020c, 0xa940382d, 0x8b2c63ff, ret}, 16},    /* movz x12, 16; ldp x13, x14, [x1]; add sp, sp, x12 */
+        {{0x9281ffec, 0xcb2c63ff, ret}, 4096},              /* movn x12, 4095; sub sp, sp, x12 */
+        {{0xd280020c, 0x8b2c67ff, ret}, -1},                /* movz x12, 16; add sp, sp, x12, lsl 1 */
+        {{0xd280020c, 0x0b2c63ff, ret}, -1},                /* movz x12, 16; add wsp, wsp, w12 */
+        {{0xd280021d, 0x8b3d63ff, ret}, -1},                /* movz x29, 16; add sp, sp, x29 */
+        {{0xf8410fe0, ret}, 16},                            /* ldr x0, [sp, 16]! */
+        {{0xf84107e0, ret}, 16},                            /* ldr x0, [sp], 16 */
+        {{0xf94007e0, ret}, 0},                             /* ldr x0, [sp, 8] */
+        {{0xa8c107e0, ret}, 16},                            /* ldp x0, x1, [sp], 16 */
+        {{0xa9c107e0, ret}, 16},                            /* ldp x0, x1, [sp, 16]! */
+        {{0xa94107e0, ret}, 0},                             /* ldp x0, x1, [sp, 16] */
+        {{0x6cc127e8, ret}, 16},                            /* ldp d8, d9, [sp], 16 */
+        {{0xadc107e0, ret}, 32},                            /* ldp q0, q1, [sp, 32]! */
+        {{0x3cc107e0, ret}, 16},                            /* ldr q0, [sp], 16 */
+        {{0x28c207e0, ret}, 16},                            /* ldp w0, w1, [sp], 16 */
+        {{0xd65f0bff}, 0},                                  /* retaa */
+        {{0xd65f0fff}, 0},                                  /* retab */
+        {{0xd65f0020, ret}, -1},                            /* ret x1 */
+        {{0xd69f03e0, ret}, -1},                            /* eret */
+    };
+    struct dp_cfi_row row;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool returns = FOLLOW(rows[i].code, 0, &row) == DP_BARE_CODE_RETURNS;
+        if (returns != (rows[i].wanted >= 0) || (returns && row.offset != rows[i].wanted))
+            print_message("row %zu: %d, %lld\n", i, returns, (long long)row.offset);
+        assert_int_equal(returns, rows[i].wanted >= 0);
+        assert_true(!returns || row.offset == rows[i].wanted);
+    }
+    struct dp_bare_code code = {.start = (uintptr_t)&ret, .end = (uintptr_t)&ret + sizeof ret};
+    assert_int_equal(dp_bare_code_follow(&code, (uintptr_t)&ret, false, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(dp_bare_code_follow(&code, (uintptr_t)&ret + 2, false, &row), DP_BARE_CODE_UNKNOWN);
+    assert_int_equal(dp_bare_code_follow(&code, (uintptr_t)&ret + 4, false, &row), DP_BARE_CODE_UNKNOWN);
+}
+
 static void code_that_never_returns_has_no_caller(void **state)
 {
     static const uint32_t breaks[] = {0xd503201f, 0xd4200000}, loops[] = {0x14000000},
@@ -383,6 +436,7 @@ int main(void)
         cmocka_unit_test(registers_that_are_stored_later_still_have_the_callers_values),
         cmocka_unit_test(a_last_call_through_a_register_returns_to_the_caller),
         cmocka_unit_test(a_path_does_not_go_on_into_another_function),
+        cmocka_unit_test(each_instruction_does_what_the_manual_says),
 #endif
     };
     if (!dl_iterate_phdr(find, NULL))
