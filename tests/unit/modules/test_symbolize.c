@@ -321,6 +321,59 @@ static void the_nearest_function_that_holds_an_address_is_named(void **state)
     dp_module_symbolize.close(session);
 }
 
+/*
+ * A function whose length nobody tells reaches to the next one, the last one for a page. Names are read in parts of 256
+ * and 4096 bytes.
+ */
+static void a_file_of_open_ends_and_long_names(void **state)
+{
+    static const int lengths[] = {255, 256, 257, 4095, 4096, 4097};
+    static const struct {
+        int at;
+        const char *name;
+    } cases[] = {{16, "sized"},          {31, "sized"},        {32, "open"},   {6000, "open"},     {16384, "last"},
+                 {16384 + 4095, "last"}, {16384 + 4096, NULL}, {0, "_global"}, {20480 - 1, "last"}};
+    enum { NAMES = sizeof lengths / sizeof *lengths };
+    char path[96], name[5000];
+    struct dp_symbol_line lines[8];
+    Dl_info info;
+    snprintf(path, sizeof path, "%s/ends.s", top);
+    FILE *file = fopen(path, "w");
+    fputs(".data\n", file);
+    for (int i = 0; i < NAMES; i++) {
+        memset(name, 'a' + i, sizeof name);
+        fprintf(file, ".globl %.*s\n.type %.*s, %%object\n.size %.*s, 8\n%.*s: .quad 0\n", lengths[i], name, lengths[i],
+                name, lengths[i], name, lengths[i], name);
+    }
+    fputs(".text\n.globl begin, _global\n.type sized, %function\n.size sized, 16\n.type open, %function\n"
+          ".type last, %function\n.type _global, %function\n.size _global, 8\n.type local, %function\n.size local, 8\n"
+          ".weak weak\n.type weak, %function\n.size weak, 8\n"
+          "begin: local: weak: _global: .skip 16\nsized: .skip 16\nopen: .skip 16352\nlast: .skip 8192\n",
+          file);
+    fclose(file);
+    assert_int_equal(command("cd %s && cc -nostdlib -shared -Wl,-z,noseparate-code ends.s -o ends.so", top), 0);
+    snprintf(path, sizeof path, "%s/ends.so", top);
+    void *library = dlopen(path, RTLD_NOW), *begin = library ? dlsym(library, "begin") : NULL;
+    assert_non_null(begin);
+    assert_true(dladdr(begin, &info));
+    void *session = dp_module_symbolize.open();
+    assert_int_equal(dp_module_symbolize.add(session, path, NULL, 0, (uintptr_t)info.dli_fbase), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n = dp_module_symbolize.lookup(session, 0, (uintptr_t)begin + (uintptr_t)cases[i].at, lines, 8);
+        assert_int_equal(n, cases[i].name != NULL);
+        if (n)
+            assert_string_equal(lines[0].name, cases[i].name);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        memset(name, 'a' + i, sizeof name);
+        name[lengths[i]] = 0;
+        assert_int_equal(dp_module_symbolize.variable(session, 0, (uintptr_t)dlsym(library, name), lines), 1);
+        assert_string_equal(lines[0].name, name);
+    }
+    dp_module_symbolize.close(session);
+    dlclose(library);
+}
+
 static struct {
     long before;
     char inside[32];
@@ -423,6 +476,7 @@ int main(void)
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
         cmocka_unit_test(functions_all_over_a_large_file_are_named),
         cmocka_unit_test(the_nearest_function_that_holds_an_address_is_named),
+        cmocka_unit_test(a_file_of_open_ends_and_long_names),
         cmocka_unit_test(variables_have_names_and_code_has_none),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "host/thread/thread.h"
 
@@ -190,6 +192,32 @@ static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **stat
     }
 }
 
+/* The lent ones are those of the last word's highest bits: 48 of 64 are kept, 96 of 128. */
+static void the_last_blocks_of_a_word_are_lent(void **state)
+{
+    for (int n = 64; n <= 192; n += 32) {
+        int status;
+        pid_t child = fork();
+        if (!child) {
+            struct dp_thread *self = dp_thread_self();
+            if (dp_thread_init(4096, (size_t)n * 4096))
+                _exit(1);
+            self->state = DP_THREAD_ENDED;
+            for (int i = 0; i < n / 4; i++) {
+                self->scratch = NULL;
+                dp_thread_borrow();
+                if (!self->scratch)
+                    _exit(2);
+            }
+            self->scratch = NULL;
+            dp_thread_borrow();
+            _exit(self->scratch ? 3 : 0);
+        }
+        assert_true(child > 0 && waitpid(child, &status, 0) == child);
+        assert_int_equal(status, 0);
+    }
+}
+
 static pthread_key_t later; /* its destructor runs after that of the block's key */
 static struct dp_thread seen_later;
 static void *lent_later;
@@ -370,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_thread_waits_for_its_turn),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
         cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
+        cmocka_unit_test(the_last_blocks_of_a_word_are_lent),
         cmocka_unit_test(a_later_destructor_finds_neither_block_nor_shard_of_the_thread),
         cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
         cmocka_unit_test(a_guard_ends_at_an_event_that_cannot_be_nested),
