@@ -139,8 +139,6 @@ static int room_for_row(struct adding *adding, uint32_t row)
     int err = 0;
     struct dp_pack_kind *kind = adding->kind;
     size_t n_types = kind->model.types.n, known = kind->node.n, n_rows = (size_t)row + 1;
-    if (n_rows <= known)
-        return 0;
     if (!GROW(&kind->now, n_rows * n_types) || !GROW(&kind->before, n_rows * n_types) || !GROW(&kind->node, n_rows) ||
         !GROW(&kind->labels, n_rows) || !GROW(&kind->stamp, n_rows))
         return -ENOMEM;
