@@ -238,6 +238,44 @@ static void a_wait_for_several_words_has_an_unknown_holder(void **state)
     assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).v - before.v, block_ns(0));
 }
 
+static void end_futex(struct deltaprof_wait *wait, enum deltaprof_lock_end end)
+{
+    deltaprof_futex_wait_end(wait, NULL, end);
+}
+
+static void end_lock(struct deltaprof_wait *wait, enum deltaprof_lock_end end)
+{
+    deltaprof_lock_wait_end(wait, end, NULL);
+}
+
+/*
+ * The thread has begun another wait in the same place. The first one of a lock is another coroutine's, and counts; one
+ * of a futex was left by longjmp.
+ */
+static void the_end_of_a_wait_whose_place_was_taken_counts_for_locks(void **state)
+{
+    for (int is_futex = 0; is_futex < 2; is_futex++) {
+        struct deltaprof_wait wait = {0}, first;
+        for (int i = 0; i < 2; i++) {
+            first = wait;
+            if (is_futex)
+                deltaprof_futex_wait_begin(&wait, &locks[32], NULL);
+            else
+                deltaprof_lock_wait_begin(&wait, &locks[33], DELTAPROF_LOCK_MUTEX, NULL);
+            pass_ms(1);
+        }
+        struct dp_counts before = sum(DP_KIND_BLOCK, 0, 0);
+        void (*end)(struct deltaprof_wait *, enum deltaprof_lock_end) = is_futex ? end_futex : end_lock;
+        end(&first, DELTAPROF_ACQUIRED);
+        struct dp_counts between = sum(DP_KIND_BLOCK, 0, 0);
+        assert_int_equal(between.n - before.n, !is_futex);
+        assert_int_equal(between.v > before.v, !is_futex);
+        end(&wait, DELTAPROF_ACQUIRED);
+        assert_int_equal(sum(DP_KIND_BLOCK, 0, 0).n, between.n + 1);
+    }
+    release(&locks[33]);
+}
+
 static void wait_at_the_end_of(unsigned path);
 #define KEEPS_ITS_FRAME __asm__ volatile("" ::: "memory")
 __attribute__((noinline)) static void turns_left(unsigned path)
@@ -332,6 +370,7 @@ int main(void)
         cmocka_unit_test(more_waiters_than_a_word_can_count_keep_totals),
         cmocka_unit_test(a_guarded_thread_records_nothing),
         cmocka_unit_test(a_wake_of_two_classes_is_one_release),
+        cmocka_unit_test(the_end_of_a_wait_whose_place_was_taken_counts_for_locks),
         cmocka_unit_test(a_wait_for_several_words_has_an_unknown_holder),
         cmocka_unit_test(waits_in_many_stacks_keep_totals),
         cmocka_unit_test(no_thread_waits_in_a_forked_child),
