@@ -50,7 +50,7 @@ enum dp_tables_array {
 struct dp_tables_file_array {
     uint64_t offset;
     uint64_t stride_bytes; /* between parts */
-    uint32_t each_bytes, most, n_parts;
+    uint32_t each_bytes, n_parts;
     _Atomic uint32_t committed; /* entries of each part that have memory; only grows */
 };
 

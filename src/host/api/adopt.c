@@ -124,7 +124,7 @@ static int lay_out(char *why, size_t n_why)
     for (int id = 0; id < DP_ARRAYS; id++) {
         const struct dp_tables_file_array *a = &own->arrays[id], *b = &seen.arrays[id];
         is_same = is_same && a->offset == b->offset && a->stride_bytes == b->stride_bytes &&
-                  a->each_bytes == b->each_bytes && a->most == b->most && a->n_parts == b->n_parts;
+                  a->each_bytes == b->each_bytes && a->n_parts == b->n_parts;
     }
     return is_same ? 0 : refuse(-EBADMSG, why, n_why, "its arrays are not where they should be");
 }

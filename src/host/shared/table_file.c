@@ -101,7 +101,6 @@ static bool describe_arrays(void)
         h->arrays[id].offset = (uint64_t)(array->at - (char *)h);
         h->arrays[id].stride_bytes = array->stride_bytes;
         h->arrays[id].each_bytes = (uint32_t)array->each_bytes;
-        h->arrays[id].most = array->most;
         h->arrays[id].n_parts = array->n_parts;
     }
     h->n_bytes = n_bytes;
