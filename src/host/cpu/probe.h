@@ -6,7 +6,7 @@
 
 /*
  * False: a timer's signal may end a blocking call early, with EINTR. Where the kernel's version does not tell, the
- * calling thread tries it, for some tens of milliseconds of CPU time at most; the answer is kept. sig: installed.
+ * calling thread tries it, for ten ticks of the kernel's clock; the answer is kept. sig: installed.
  * Context: any thread, not a hook.
  */
 bool dp_cpu_probe_is_harmless(int sig);
