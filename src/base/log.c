@@ -170,7 +170,7 @@ static int borrow_stderr(void)
 {
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    int process = (int)syscall(PIDFD_OPEN, getpid(), 0), fd = -1;
+    int process = dp_process_began_filtered() ? -1 : (int)syscall(PIDFD_OPEN, getpid(), 0), fd = -1;
     if (process >= 0) {
         fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
         close(process);
@@ -186,7 +186,7 @@ static int borrow_stderr(void)
  */
 static bool can_borrow(void)
 {
-    bool can = syscall(PIDFD_OPEN, -1, 0) < 0 && errno == EINVAL;
+    bool can = !dp_process_began_filtered() && syscall(PIDFD_OPEN, -1, 0) < 0 && errno == EINVAL;
     can = can && syscall(PIDFD_GETFD, -1, STDERR_FILENO, 0) < 0 && errno == EBADF;
     return can || (is_stderr_named() && !faccessat(AT_FDCWD, stderr_name, W_OK, AT_EACCESS));
 }

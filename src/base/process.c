@@ -65,6 +65,11 @@ void dp_process_note_unfiltered(void)
     dp_store_relaxed(&unfiltered, !has_filter());
 }
 
+bool dp_process_began_filtered(void)
+{
+    return !dp_load_relaxed(&unfiltered);
+}
+
 bool dp_process_is_filtered(void)
 {
     return dp_load_relaxed(&unfiltered) && has_filter();

@@ -39,6 +39,11 @@ bool dp_process_has_seccomp(void);
  */
 void dp_process_note_unfiltered(void); /* at start */
 bool dp_process_is_filtered(void);
+/*
+ * Whether there was a filter before the start, as in a container or a service of systemd. It may end the process for a
+ * call that services do not make: one outside of systemd's group @system-service.
+ */
+bool dp_process_began_filtered(void);
 
 /*
  * The base name of the executed file (for a script: the script), made fit for a file name: bytes other than letters,
