@@ -285,6 +285,17 @@ class Send(Pushing):
             self.assertEqual(pusher.returncode, 0)
             self.assert_arrived(receiver, ['heap'])
 
+    def test_what_is_left_is_sent_after_sigterm(self):
+        self.write(1)
+        with Receiver() as receiver:
+            receiver.plan = ['503 Retry-After: 1']
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), env=self.environment(), stderr=subprocess.PIPE, text=True)
+            self.wait_until(lambda: receiver.n_requests)
+            pusher.send_signal(signal.SIGTERM)
+            pusher.communicate(timeout=60)
+            self.assertEqual(pusher.returncode, 0)
+            self.assert_arrived(receiver, ['heap'])
+
     def test_one_directory_has_one_pusher_for_a_receiver(self):
         with Receiver() as receiver:
             pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), env=self.environment())

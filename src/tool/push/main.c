@@ -195,9 +195,15 @@ static void loop(struct push *p)
             p->events.has_news = true; /* one more scan, after the last process ended */
             p->sender.end_ns = dp_clock_ns() + p->options.wait_ns;
         }
-        /* A service manager ends all processes of a service at once: the program's last files are sent, but in a hurry.
-         */
-        if (p->options.beside && dp_push_events_defer_stop() && last && p->sender.end_ns > dp_clock_ns() + HURRY_NS)
+        /* Service managers end all processes of a service at once, Kubernetes a pusher just after the program: the last
+         * files are sent, but in a hurry. */
+        bool must_end = dp_push_events_must_end();
+        if (must_end && !last && !p->options.beside) {
+            last = true;
+            p->events.has_news = true;
+            p->sender.end_ns = INT64_MAX;
+        }
+        if (must_end && last && p->sender.end_ns > dp_clock_ns() + HURRY_NS)
             p->sender.end_ns = dp_clock_ns() + HURRY_NS;
         size_t n_pending = scan(p);
         if (n_pending && send_some(p))

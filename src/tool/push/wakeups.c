@@ -28,13 +28,13 @@
 #endif
 
 static _Atomic int n_stops, n_ignored, stop_fd; /* relaxed: one thread and its signal handlers */
+static bool is_alone;                           /* no program that a terminal interrupts, too */
 
 static void stop(int number)
 {
     int saved = errno;
     uint64_t one = 1;
-    (void)number;
-    dp_add_relaxed(&n_stops, 1);
+    dp_add_relaxed(&n_stops, number == SIGINT && is_alone ? 2 : 1);
     ssize_t n = write(dp_load_relaxed(&stop_fd), &one, sizeof one);
     (void)n; /* if the counter is full, the wait ends anyway */
     errno = saved;
@@ -45,9 +45,8 @@ bool dp_push_events_stopping(void)
     return dp_load_relaxed(&n_stops) > dp_load_relaxed(&n_ignored);
 }
 
-bool dp_push_events_defer_stop(void)
+bool dp_push_events_must_end(void)
 {
-    dp_store_relaxed(&n_ignored, 1);
     return dp_load_relaxed(&n_stops) > 0;
 }
 
@@ -58,6 +57,8 @@ int dp_push_events_open(struct dp_push_events *e, pid_t beside)
     if (fd < 0)
         return -errno;
     dp_store_relaxed(&stop_fd, fd);
+    is_alone = !beside;
+    dp_store_relaxed(&n_ignored, 1);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -21,10 +21,10 @@ void dp_push_events_watch(struct dp_push_events *, const char *dir);
 void dp_push_events_wait(struct dp_push_events *, int64_t most_ns, bool new_files);
 void dp_push_events_close(struct dp_push_events *);
 
-/* Whether SIGTERM or SIGINT came. */
+/* Whether SIGTERM came, or SIGINT beside a program: what is left may be sent. */
+bool dp_push_events_must_end(void);
+/* Whether it came twice, or SIGINT came otherwise: nothing more is sent. */
 bool dp_push_events_stopping(void);
-/* From now on only the second signal counts. Whether the first one came. */
-bool dp_push_events_defer_stop(void);
 
 /* Whether a process of the `deltaprof run` with that id still lives: itself, or one with DELTAPROF_RUN=ID. */
 bool dp_push_events_lives(struct dp_push_events *, pid_t run);
