@@ -30,8 +30,6 @@ RELEASES = [name for name in CASES if name.islower() and name != 'compile']
 OLDEST = (2, 28)
 MAX_BYTES = 8 << 20
 EXACT = {'hundred': 100000, 'thousand': 500000}, 600000
-# On an emulated aarch64 the library sometimes finds that a timer's signal interrupts calls, and uses none, with this line.
-NO_TIMERS = '' if MACHINE == 'x86_64' else r'(deltaprof\[\d+\]: cpu_rate: with this kernel the signals .*\n)?'
 # /proc is mounted in a mount namespace, which ends with the test.
 IN_ROOT = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); '
            'os.execve(sys.argv[2], sys.argv[2:], {k[3:]: v for k, v in os.environ.items() if k[:3] == "IN_"})')
@@ -152,14 +150,14 @@ class InRoot:
                                  self.root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={'IN_' + name: value for name, value in env.items()})
 
-    def out(self, *command, said=NO_TIMERS):
+    def out(self, *command, said=''):
         process = self.start(*command)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, err)
         self.assertRegex(err, rf'\A{said}\Z')
         return out
 
-    def run_victim(self, conf, program='/victim', *arguments, said=NO_TIMERS):
+    def run_victim(self, conf, program='/victim', *arguments, said=''):
         return self.out(*self.command('run', '-o', conf, '--', program, *arguments), said=said)
 
     def profiles(self, out, kind):
@@ -190,7 +188,7 @@ class InRoot:
         process = self.start(*self.command('run', '-o', f'heap_rate=1,interval=0,out={out}', '--', program))
         self.assertEqual(process.stdout.readline(), 'ready\n')
         process.kill()
-        self.assertRegex(''.join(process.communicate(timeout=60)), rf'\A{NO_TIMERS}\Z')
+        self.assertEqual(''.join(process.communicate(timeout=60)), '')
         self.assertEqual(self.out(f'{self.top}/bin/{reader}', 'recover'), '1 process recovered\n')
         self.assertEqual(self.sums(out), EXACT)
 
@@ -213,8 +211,7 @@ class InRoot:
         among = {'duplicate': 1000, 'without_unwind_data': 1000}
         self.assertEqual(by_function(sum_profiles(heap), 'alloc_objects', set(among)), among)
         self.assertGreaterEqual(whole(heap, 'alloc_objects'), 0.99)
-        if MACHINE == 'x86_64':  # a guest's kernel may give no signals to walk in, and then CPU time has no stacks
-            self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
+        self.assertGreaterEqual(whole(self.profiles('/tmp/libc', 'cpu'), 'cpu'), 0.95)
 
     def test_lines(self):
         self.run_victim('heap_rate=1,symbolize=lines,out=/tmp/lines')
@@ -243,7 +240,7 @@ class InRoot:
                 time.sleep(0.1)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
-        self.assertRegex(err, rf'\A{NO_TIMERS}\Z')
+        self.assertEqual(err, '')
         return profile
 
     def test_the_endpoint_answers(self):
@@ -277,36 +274,11 @@ class Slim(InRoot, unittest.TestCase):
         with open(cls.root + '/etc/hosts', 'w') as f:
             f.write('127.0.0.1 localhost\n')
 
-    def test_each_recipe_profiles_its_program(self):
-        """The environment that it sets. Another port, since this one may be used, and a file with a token."""
-        for name, headers in ('Dockerfile', {}), ('kubernetes.yaml', {'Authorization': 'Bearer secret'}), ('systemd.conf', None):
-            with open(f'{TOP}/examples/deploy/{name}') as f:
-                text = f.read()
-            env = {name: re.search(name + r'(?:=|, value: "?)([^\s"}\\]+)', text)[1] for name in ('LD_PRELOAD', 'DELTAPROF_CONF')}
-            conf = dict(pair.split('=') for pair in env['DELTAPROF_CONF'].split(','))
-            program = '/' + conf['exe'].replace('*', 'server')
-            shutil.copy(self.root + '/victim', self.root + program)
-            for directory, mode in (os.path.dirname(conf.get('token', '/tmp/none')), 0o700), (conf.get('out', '/tmp'), 0o755):
-                os.makedirs(self.root + directory, mode, exist_ok=True)
-            if 'token' in conf:
-                with open(self.root + conf['token'], 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
-                    f.write('secret\n')
-            port = self.free_port()
-            env['DELTAPROF_CONF'] = env['DELTAPROF_CONF'].replace(':6060', f':{port}') + ',heap_rate=1'
-            process = self.start(program, env=env)
-            if 'out' in conf:
-                out, err = process.communicate(timeout=60)
-                self.assertEqual((process.returncode, err), (0, ''), name)
-                profile = sum_profiles([profile for profile in self.profiles(conf['out'], 'heap') if profile.pid == process.pid])
-            else:
-                profile = sum_profiles([self.asked(process, port, headers)])
-            self.assertEqual(by_function(profile, 'alloc_space', {'hundred', 'thousand'}), EXACT[0], name)
-
 
 class Image(Slim):
     """A root like that with the image of examples/deploy/oci.sh mounted, as two other programs read it."""
     top = '/deltaprof'
-    test_push = test_a_changed_place = test_each_recipe_profiles_its_program = None
+    test_push = test_a_changed_place = None
 
     @classmethod
     def fill(cls):
@@ -442,7 +414,7 @@ class Both(InRoot, unittest.TestCase):
 
     def test_a_child_with_the_other_library_is_left_alone(self):
         self.alone('/tmp/child-glibc', '/victim-musl', '/victim', r'ERROR: ld\.so: object .* cannot be preloaded .*: ignored\.\n')
-        self.alone('/tmp/child-musl', '/victim', '/victim-musl')
+        self.alone('/tmp/child-musl', '/victim', '/victim-musl', r'deltaprof\[\d+\]: /victim-musl: uses musl, so it runs without the profiler; .*\n')
 
 
 def of_release(release):

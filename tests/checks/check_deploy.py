@@ -107,7 +107,7 @@ class Deploy(unittest.TestCase):
 
     def test_each_line_of_the_systemd_file_is_a_section_or_a_setting(self):
         for line in text_of('systemd.conf').splitlines():
-            self.assertRegex(line, r'^(#.*|\[Service\]|Environment=\w+=\S+)$')
+            self.assertRegex(line, r'^(#.*|\[Service\]|(Environment=\w+|ExecPaths)=\S+)$')
 
     def test_each_configuration_is_accepted(self):
         n = 0
