@@ -6,8 +6,10 @@
 #include "base/task.h"
 
 #include "base/io.h"
+#include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/vma.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +127,28 @@ uint64_t dp_task_switches(int32_t pid, int32_t tid)
     return sum;
 }
 
+bool dp_task_has_alone(int32_t pid, uintptr_t address)
+{
+    char path[PATH_BYTES];
+    DP_VEC(char) text = {0};
+    bool is_alone = false;
+    dp_text_format(path, sizeof path, "/proc/%d/maps", (int)pid);
+    int saved = errno, fd = dp_io_move_high(open(path, O_RDONLY | O_CLOEXEC));
+    int err = fd < 0 ? -errno : dp_io_read_rest(fd, &text.at, &text.n, &text.cap);
+    for (size_t at = 0, n; !err && at < text.n; at += n + 1) {
+        const char *end = memchr(text.at + at, '\n', text.n - at);
+        struct dp_vma vma;
+        n = end ? (size_t)(end - text.at) - at : text.n - at;
+        if (dp_vma_parse(text.at + at, n, &vma) && address >= vma.start && address < vma.end)
+            is_alone = !vma.is_shared;
+    }
+    if (fd >= 0)
+        close(fd);
+    dp_vec_fini(&text);
+    errno = saved;
+    return is_alone;
+}
+
 bool dp_task_has_ended(int32_t pid, int32_t tid)
 {
     char stat[256];
@@ -199,42 +223,53 @@ struct search {
     void *ctx;
 };
 
-static uint64_t pipe_at(const char *path)
+static void read_link(const char *path, char link[LINK_BYTES])
 {
-    static const char prefix[] = "pipe:[";
-    char link[LINK_BYTES];
     int saved = errno;
-    ssize_t n = readlink(path, link, sizeof link - 1);
+    ssize_t n = readlink(path, link, LINK_BYTES - 1);
     errno = saved;
     link[n > 0 ? n : 0] = '\0';
+}
+
+static uint64_t pipe_in(const char *link)
+{
+    static const char prefix[] = "pipe:[";
     const char *at = link + strlen(prefix);
     return strncmp(link, prefix, strlen(prefix)) == 0 ? dp_task_number(&at, 10) : 0;
 }
 
 uint64_t dp_pipe_of(int32_t pid, int32_t tid, int descriptor)
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], link[LINK_BYTES];
     dp_text_format(path, sizeof path, "/proc/%d/task/%d/fd/%d", (int)pid, (int)tid, descriptor);
-    return pipe_at(path);
+    read_link(path, link);
+    return pipe_in(link);
 }
 
-/* Whether a descriptor is the end that is searched for. */
-static int look_at_descriptor(int32_t descriptor, void *context)
+/* The number in the line of fdinfo that begins with `name`; none: if there is no such line. */
+static uintptr_t info_of(const struct search *s, int32_t descriptor, const char *name, unsigned base, uintptr_t none)
 {
-    static const char line[] = "flags:\t";
-    struct search *s = context;
     char path[PATH_BYTES], info[256];
-    dp_text_format(path, sizeof path, "/proc/%d/fd/%d", (int)s->pid, (int)descriptor);
-    if (pipe_at(path) != s->pipe)
-        return 0;
     dp_text_format(path, sizeof path, "/proc/%d/fdinfo/%d", (int)s->pid, (int)descriptor);
     dp_io_read_text(path, info, sizeof info);
-    const char *at = strstr(info, line);
-    int access = O_RDWR;
-    if (at && (at += strlen(line)))
-        access = (int)dp_task_number(&at, 8) & O_ACCMODE;
-    s->found = access == O_RDWR || (access == O_WRONLY) == s->for_writing;
-    return s->found;
+    const char *at = strstr(info, name);
+    return at && (at += strlen(name)) ? dp_task_number(&at, base) : none;
+}
+
+/* Whether a descriptor is the end that is searched for. Returns 1 for a socket with descriptors on their way. */
+static int look_at_descriptor(int32_t descriptor, void *context)
+{
+    struct search *s = context;
+    char path[PATH_BYTES], link[LINK_BYTES];
+    dp_text_format(path, sizeof path, "/proc/%d/fd/%d", (int)s->pid, (int)descriptor);
+    read_link(path, link);
+    if (!strncmp(link, "socket:", strlen("socket:")))
+        return info_of(s, descriptor, "scm_fds: ", 10, 0) != 0;
+    if (pipe_in(link) == s->pipe) {
+        int access = (int)info_of(s, descriptor, "flags:\t", 8, O_RDWR) & O_ACCMODE;
+        s->found = s->found || access == O_RDWR || (access == O_WRONLY) == s->for_writing;
+    }
+    return 0;
 }
 
 static int look_at_process(int32_t pid, void *context)
@@ -245,7 +280,7 @@ static int look_at_process(int32_t pid, void *context)
     s->found = false;
     dp_text_format(path, sizeof path, "/proc/%d/fd", (int)pid);
     int err = dp_task_list(path, look_at_descriptor, s);
-    if (err < 0 && err != -ENOENT && err != -ESRCH && !(dp_process_stat(pid, pid, 9, NULL) & IS_OF_KERNEL))
+    if (err > 0 || (err < 0 && err != -ENOENT && err != -ESRCH && !(dp_process_stat(pid, pid, 9, NULL) & IS_OF_KERNEL)))
         return 1;
     return s->found ? s->fn(pid, s->ctx) : 0;
 }

@@ -38,6 +38,9 @@ void dp_task_call_read(int32_t pid, int32_t tid, struct dp_task_call *);
 /* How often the thread has left a processor; 0: not known. */
 uint64_t dp_task_switches(int32_t pid, int32_t tid);
 
+/* Whether only this process has the memory at an address: a private mapping. False also if that is not known. */
+bool dp_task_has_alone(int32_t pid, uintptr_t address);
+
 /* Whether there is no such thread any more, or only its exit status. */
 bool dp_task_has_ended(int32_t pid, int32_t tid);
 
@@ -65,6 +68,6 @@ uint64_t dp_pipe_of(int32_t pid, int32_t tid, int descriptor);
 /*
  * Calls fn for each process that has the end for writing, or for reading, of a pipe, until one call returns other than
  * 0: that is returned. Looks at the process `first` before the others. 1: the descriptors of some process cannot be
- * read.
+ * read, or some descriptor is on its way through a socket.
  */
 int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t first, dp_task_fn fn, void *ctx);

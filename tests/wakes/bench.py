@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Whether the summary names threads that will never wake, and no others: thirty programs in which threads wait for what cannot
-happen any more, and thirty-two whose threads wait for long and will wake.
+"""Whether the summary names threads that will never wake, and no others: thirty-one programs in which threads wait for what cannot
+happen any more, and thirty-three whose threads wait for long and will wake.
 
     bench.py BUILD all [NAME...]    # a table; a planted wait is asked for after one interval, a healthy one for 13 s
-    bench.py BUILD short            # six of each: fails if one is wrong
+    bench.py BUILD short            # some of each: fails if one is wrong
 
 A planted wait is named if the first sentence about the process is that, and about its files. A program with one thread writes no
 files while it is blocked: there the process is enough. A sentence that only says that a wait is long accuses nobody.
@@ -24,9 +24,9 @@ PROGRAMS = ('planted_cycles', 'planted_endings', 'healthy', 'healthy_outside')
 ONE_THREAD = ('pipe_to_self', 'parent_and_child', 'dead_process', 'forked_with_lock')
 SHORT = {
     'planted_cycles': ('lock_join_lock', 'mutex_and_rwlock', 'pipes_crossed_reading', 'parent_and_child'),
-    'planted_endings': ('ended_reader', 'ended_producer'),
+    'planted_endings': ('ended_reader', 'ended_producer', 'futex_without_flag'),
     'healthy': ('thread_per_connection', 'signal_handler_posts', 'timed_orders'),
-    'healthy_outside': ('owner_in_child', 'condition_of_child', 'pipe_of_child'),
+    'healthy_outside': ('owner_in_child', 'condition_of_child', 'pipe_of_child', 'end_in_a_socket'),
 }
 VERDICTS = 'eadlock of', 'which has ended', 'which never unlocks it here'
 INTERVAL_S, HEALTHY_S = 1, 13

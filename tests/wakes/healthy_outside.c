@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t semaphore;
@@ -205,6 +206,43 @@ static void pipe_of_child(void)
     pthread_join(reader, NULL);
 }
 
+// Puts a descriptor into a socket.
+static void send_descriptor(int to, int descriptor)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))}};
+    struct iovec data = {"x", 1};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+    memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(descriptor));
+    if (sendmsg(to, &message, 0) != 1)
+        exit(2);
+}
+
+// The child has not yet received the end that it will write to.
+static void end_in_a_socket(void)
+{
+    pthread_t reader;
+    int sockets[2];
+
+    if (pipe(pipes[0]) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+        exit(2);
+    if (is_child()) {
+        close(pipes[0][0]);
+        close(pipes[0][1]);
+        sleep(1000);
+        _exit(0);
+    }
+    close(sockets[1]);
+    send_descriptor(sockets[0], pipes[0][1]);
+    reader = start_thread(read_first_pipe, NULL);
+    say_ready();
+    pthread_join(reader, NULL);
+}
+
 static void *answer_slowly(void *unused)
 {
     for (;;) {
@@ -287,9 +325,9 @@ static void event_of_main(void)
 #name, name \
     }
 static const struct mode modes[] = {
-    MODE(owner_reads_from_child), MODE(robust_and_recovered), MODE(owner_in_child), MODE(condition_of_child),
-    MODE(semaphore_of_child),     MODE(pipe_of_child),        MODE(slow_answer),    MODE(file_lock),
-    MODE(taken_by_the_ended),     MODE(event_of_main),
+    MODE(owner_reads_from_child), MODE(robust_and_recovered), MODE(owner_in_child),  MODE(condition_of_child),
+    MODE(semaphore_of_child),     MODE(pipe_of_child),        MODE(slow_answer),     MODE(file_lock),
+    MODE(taken_by_the_ended),     MODE(event_of_main),        MODE(end_in_a_socket),
 };
 
 int main(int argc, char **argv)

@@ -3,6 +3,9 @@
 // without one the names are listed. The parts of a program that are not stuck go on where that is the usual case.
 #include "wakes.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
 static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -253,6 +256,30 @@ static void ended_poster(void)
     pthread_join(threads[0], NULL);
 }
 
+// As libstdc++ waits for futures and semaphores: for private memory, without the flag that says so.
+static int word;
+
+static void *wait_for_word(void *unused)
+{
+    while (syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0) == 0)
+        ;
+    return unused;
+}
+
+static void *wake_word(void *unused)
+{
+    syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return unused;
+}
+
+static void futex_without_flag(void)
+{
+    threads[0] = start_thread(wait_for_word, NULL);
+    pthread_join(start_thread(wake_word, NULL), NULL);
+    say_ready();
+    pthread_join(threads[0], NULL);
+}
+
 #define MODE(name)  \
     {               \
 #name, name \
@@ -262,7 +289,7 @@ static const struct mode modes[] = {
     MODE(ended_reader), MODE(dead_process),        MODE(forked_with_lock),
     MODE(ended_taker),  MODE(ended_producer),      MODE(ended_producer_among_others),
     MODE(lost_signal),  MODE(one_signal_for_many), MODE(short_barrier),
-    MODE(ended_poster),
+    MODE(ended_poster), MODE(futex_without_flag),
 };
 
 int main(int argc, char **argv)

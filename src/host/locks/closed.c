@@ -67,15 +67,18 @@ static bool is_timed(const struct dp_task_call *call)
     return call->arguments[3] != 0;
 }
 
-/* A futex call that waits for ever, unless woken. *only_here: for memory of this process. */
-static bool is_futex_wait(const struct dp_task_call *call, bool *only_here)
+/* A futex call that waits for ever, unless woken. *only_here: for memory that no other process has; libstdc++ waits for
+ * such memory without the flag. */
+static bool is_futex_wait(const struct look *l, const struct dp_task_call *call, bool *only_here)
 {
     enum { LOCK_PI2 = 13 };
     int operation = (int)call->arguments[1] & FUTEX_CMD_MASK;
-    *only_here = call->arguments[1] & FUTEX_PRIVATE_FLAG;
-    return call->number == SYS_futex && !is_timed(call) &&
-           (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI ||
-            operation == LOCK_PI2);
+    if (call->number != SYS_futex || is_timed(call) ||
+        (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET && operation != FUTEX_LOCK_PI &&
+         operation != LOCK_PI2))
+        return false;
+    *only_here = (call->arguments[1] & FUTEX_PRIVATE_FLAG) || dp_task_has_alone(l->reading, call->arguments[0]);
+    return true;
 }
 
 /* A mutex that no hook saw, whose holder has ended. */
@@ -98,7 +101,7 @@ static bool is_closed_futex(struct look *l, const struct dp_task_call *call, str
 {
     const struct dp_waiting *wait = thread->wait;
     bool only_here;
-    if (!is_futex_wait(call, &only_here))
+    if (!is_futex_wait(l, call, &only_here))
         return false;
     if (!wait)
         return is_lost_mutex(call, thread);
@@ -128,7 +131,7 @@ static bool is_closed_pipe(struct look *l, const struct dp_task_call *call, stru
 static bool is_closed_elsewhere(struct look *l, const struct dp_task_call *call, struct dp_closed_thread *thread)
 {
     bool only_here;
-    return (is_futex_wait(call, &only_here) && only_here) || is_closed_pipe(l, call, thread);
+    return (is_futex_wait(l, call, &only_here) && only_here) || is_closed_pipe(l, call, thread);
 }
 
 static int take_thread(int32_t tid, void *context)
