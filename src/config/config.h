@@ -15,7 +15,8 @@
 enum dp_unwind_mode { DP_UNWIND_AUTO, DP_UNWIND_FP, DP_UNWIND_LIBUNWIND };
 enum dp_symbolize { DP_SYMBOLIZE_NONE, DP_SYMBOLIZE_FUNCTIONS, DP_SYMBOLIZE_LINES };
 enum dp_address { DP_ADDRESS_RUNTIME, DP_ADDRESS_ELF };
-enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE, DP_TYPES_WASTE };
+/* IDLE: as WASTE, and what was not used in the window; only requests of the endpoint have it. */
+enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE, DP_TYPES_WASTE, DP_TYPES_IDLE };
 
 enum dp_python_mode { DP_PYTHON_AUTO, DP_PYTHON_FRAMES, DP_PYTHON_OFF };
 

@@ -129,8 +129,8 @@ static void pid_parameter(struct dp_http_request *r, const char *value, bool who
 /* `whole`: the value was decoded; else it is "". */
 static void parameter(struct dp_http_request *r, const char *key, const char *value, bool whole)
 {
-    static const char *const types[] = {"all", "alloc", "inuse", "waste", NULL}; /* enum dp_types */
-    static const char *const symbolize[] = {"none", "functions", "lines", NULL}; /* enum dp_symbolize */
+    static const char *const types[] = {"all", "alloc", "inuse", "waste", "idle", NULL}; /* enum dp_types */
+    static const char *const symbolize[] = {"none", "functions", "lines", NULL};         /* enum dp_symbolize */
     const char *wrong = NULL;
     uint64_t n;
     int i;
@@ -168,7 +168,7 @@ static void parameter(struct dp_http_request *r, const char *key, const char *va
         pid_parameter(r, value, whole);
     } else if (!strcmp(key, "types")) {
         if (!whole || (i = choice(value, types)) < 0)
-            wrong = "types: all, alloc, inuse or waste";
+            wrong = "types: all, alloc, inuse, waste or idle";
         else
             r->types = (enum dp_types)i, r->has_types = true;
     } else if (!strcmp(key, "symbolize")) {
@@ -214,6 +214,8 @@ static void parameters(struct dp_http_request *r, const char *query)
     }
     if (r->page == DP_HTTP_PAGE_PROFILE && r->text && r->seconds)
         refuse(r, 400, "seconds and debug do not go together");
+    if (r->page == DP_HTTP_PAGE_PROFILE && r->types == DP_TYPES_IDLE && !r->seconds)
+        refuse(r, 400, "types=idle needs seconds, the time for which memory was not used");
     if (r->page == DP_HTTP_PAGE_PROFILE && r->text && r->profile->is_delta)
         refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex, block and cpu");
 }

@@ -16,6 +16,8 @@
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
  *     #Free malloc_trim=12345          free memory that the C heap's allocator holds, with types=waste
  *     #ZerosUnknown=12345              bytes in use that were not read for zeros
+ *     #Idle untouched=12345            memory that was not used in the window, with types=idle
+ *     #IdleUnknown                     that cannot be told
  *     #WasteUnknown it may not ...     why a profile does not have the types of types=waste
  *     #RssError=, #RssAbsent=, #InuseRounding=   host/resident/resident.h
  */
@@ -45,6 +47,13 @@
 #define DP_COMMENT_FREE           "#Free "
 #define DP_COMMENT_ZEROS_UNKNOWN  "#ZerosUnknown="
 #define DP_COMMENT_WASTE_UNKNOWN  "#WasteUnknown "
+#define DP_COMMENT_IDLE           "#Idle "
+#define DP_COMMENT_IDLE_UNKNOWN   "#IdleUnknown"
+
+/* Behind DP_COMMENT_IDLE: host/resident/idle.h. */
+#define DP_IDLE_MS        "ms"
+#define DP_IDLE_RESIDENT  "resident"
+#define DP_IDLE_UNTOUCHED "untouched"
 
 /* What the C heap's allocator holds free, behind DP_COMMENT_FREE: host/resident/free_chunks.h. */
 #define DP_FREE_TRIM    "malloc_trim"

@@ -30,12 +30,13 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                     {"moved_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
                     {"outgrown_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
                     {"outgrown_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
-                    {"resident_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE}, /* this and the next three: waste */
+                    {"resident_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE}, /* this and the next four: waste */
                     {"swapped_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"zero_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                     {"pinned_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
+                    {"idle_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
                 },
-            .n_types = 16,
+            .n_types = 17,
             .n_values = 4,
             .period_type = "space",
             .period_unit = "bytes",

@@ -39,7 +39,7 @@ enum dp_kind_id {
 #define DP_CHAIN_HELD_BY   "[held by]"
 #define DP_CHAIN_HAND_OVER "[hand-over]"
 
-enum { DP_KIND_TYPES_MAX = 16, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
+enum { DP_KIND_TYPES_MAX = 17, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
 
 enum dp_kind_nature {
     DP_KIND_FLOW,  /* happened in the profile's window: successive windows add up */

@@ -35,7 +35,8 @@ struct heap_more {
     struct dp_heap_age_lives lives;
     struct dp_heap_waste_rows waste;
     bool has_waste;
-    size_t waste_at; /* position of its values in those of a row */
+    uint8_t n_waste; /* its values in a row, and where they begin */
+    size_t waste_at;
 };
 _Static_assert(sizeof(struct dp_heap_age_baseline) <= sizeof(struct dp_kind_state) &&
                    sizeof(struct heap_more) <= sizeof(struct dp_kind_state),
@@ -79,6 +80,8 @@ static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emiss
 {
     e->tells_allocated = true;
     e->allocated_bytes = (int64_t)dp_heap_bytes_seen();
+    if (c->types == DP_TYPES_IDLE) /* before memory is looked at, which counts as used then */
+        e->idle_unknown = dp_resident_idle_read(&e->idle) != 0;
     if (flags & DP_WRITE_RESIDENT) /* on failure these comments are left out */
         e->has_parts = !dp_resident_read(&e->resident) && dp_columns_have_last(DP_KIND_HEAP, &e->columns) &&
                        !dp_resident_divide(&e->resident, dp_report_stack_bytes(), &e->parts);
@@ -126,7 +129,9 @@ static void add_waste(struct dp_consumer *c, unsigned flags, int64_t aged_ns, st
         e->waste_unknown = why_unknown(err);
     if (!is_ending)
         log_unknown(err);
-    more->has_waste = !err && dp_columns_add_group(DP_KIND_HEAP, "resident_space", DP_HEAP_WASTE_VALUES, &e->columns);
+    size_t n = e->idle.has_pages ? DP_HEAP_WASTE_VALUES : DP_HEAP_WASTE_IDLE;
+    more->has_waste = !err && dp_columns_add_group(DP_KIND_HEAP, "resident_space", n, &e->columns);
+    more->n_waste = (uint8_t)n;
     e->has_free = more->has_waste;
     if (more->has_waste && !e->default_type)
         e->default_type = "inuse_space";
@@ -148,12 +153,14 @@ static int64_t split_by_age(struct dp_consumer *c, unsigned flags)
 static void add_more(struct dp_consumer *c, unsigned flags, struct dp_emission *e)
 {
     int64_t aged_ns = is_by_age(c) ? split_by_age(c, flags) : 0;
-    if (c->types == DP_TYPES_WASTE)
+    if (c->types >= DP_TYPES_WASTE)
         add_waste(c, flags, aged_ns, e);
 }
 
 static int skip(struct dp_consumer *c)
 {
+    if (c->types == DP_TYPES_IDLE)
+        dp_resident_idle_begin();
     return c->age ? dp_heap_age_read_lives(delivered_of(&c->delivered), lives_of(&c->more)) : 0;
 }
 
@@ -180,7 +187,8 @@ static void free_delivered(struct dp_kind_state *delivered)
 }
 
 /* Both are by record. */
-static void add_waste_values(const struct dp_heap_waste_rows *waste, const struct dp_row *row, int64_t *values)
+static void add_waste_values(const struct dp_heap_waste_rows *waste, const struct dp_row *row, int64_t *values,
+                             size_t n_values)
 {
     size_t first = 0, end = waste->n;
     while (first < end) {
@@ -192,7 +200,7 @@ static void add_waste_values(const struct dp_heap_waste_rows *waste, const struc
     }
     for (size_t i = first; i < waste->n && waste->at[i].id == row->id; i++)
         if (waste->at[i].entry == row->entry)
-            memcpy(values, waste->at[i].values, sizeof waste->at[i].values);
+            memcpy(values, waste->at[i].values, n_values * sizeof *values);
 }
 
 /* The lifetimes stand in the row that has no age. Rows and lives are both by record. */
@@ -207,7 +215,7 @@ static void add_values(const struct dp_kind_state *state, size_t *next, const st
     if (has_lives && *next < lives->n && lives->at[*next].id == row->id && !row->entry)
         memcpy(values + DP_VALUES_MAX, lives->at[*next].values, DP_AGE_VALUES * sizeof *values);
     if (more->has_waste)
-        add_waste_values(&more->waste, row, values + more->waste_at);
+        add_waste_values(&more->waste, row, values + more->waste_at, more->n_waste);
 }
 
 static size_t text_values(const int64_t *v, const char *begin, const char *end, char *text, size_t n_bytes)

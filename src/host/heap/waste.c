@@ -55,6 +55,7 @@ static void add_to(struct look *l, uint32_t record, bool inherited, unsigned age
     values[DP_HEAP_WASTE_RESIDENT] += weight * block->resident_bytes;
     values[DP_HEAP_WASTE_SWAPPED] += weight * block->swapped_bytes;
     values[DP_HEAP_WASTE_ZERO] += weight * block->zero_bytes;
+    values[DP_HEAP_WASTE_IDLE] += weight * block->idle_bytes;
     values[DP_HEAP_WASTE_PINNED] += weight * pinned;
 }
 
@@ -163,6 +164,7 @@ static int take_rows(const struct look *l, const struct dp_rows *rows, struct dp
         v[DP_HEAP_WASTE_RESIDENT] = smaller(v[DP_HEAP_WASTE_RESIDENT], row->values[3]);
         v[DP_HEAP_WASTE_SWAPPED] = smaller(v[DP_HEAP_WASTE_SWAPPED], row->values[3] - v[DP_HEAP_WASTE_RESIDENT]);
         v[DP_HEAP_WASTE_ZERO] = smaller(v[DP_HEAP_WASTE_ZERO], v[DP_HEAP_WASTE_RESIDENT]);
+        v[DP_HEAP_WASTE_IDLE] = smaller(v[DP_HEAP_WASTE_IDLE], v[DP_HEAP_WASTE_RESIDENT]);
     }
     return 0;
 }

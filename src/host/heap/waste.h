@@ -5,8 +5,16 @@
 #include "host/report/delta.h"
 #include "host/resident/free_chunks.h"
 
-/* The types resident_space, swapped_space, zero_space and pinned_space. Values are scaled up as inuse_space is. */
-enum { DP_HEAP_WASTE_RESIDENT, DP_HEAP_WASTE_SWAPPED, DP_HEAP_WASTE_ZERO, DP_HEAP_WASTE_PINNED, DP_HEAP_WASTE_VALUES };
+/* The types resident_space, swapped_space, zero_space, pinned_space and idle_space. Values are scaled up as inuse_space
+ * is. The last is known only after dp_resident_idle_begin. */
+enum {
+    DP_HEAP_WASTE_RESIDENT,
+    DP_HEAP_WASTE_SWAPPED,
+    DP_HEAP_WASTE_ZERO,
+    DP_HEAP_WASTE_PINNED,
+    DP_HEAP_WASTE_IDLE,
+    DP_HEAP_WASTE_VALUES
+};
 
 struct dp_heap_waste_row {
     uint32_t id, entry; /* of the row that it belongs to */

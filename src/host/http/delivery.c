@@ -37,7 +37,8 @@ static struct dp_http_cursor_key key_of(const struct dp_http_request *q)
     return (struct dp_http_cursor_key){q->kind, q->locks, q->cursor};
 }
 
-static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q, const char **message)
+static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q, const struct dp_config *conf,
+                     const char **message)
 {
     d->consumer = dp_consumer_new(q->kind, NULL);
     if (!d->consumer) {
@@ -54,8 +55,10 @@ static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q
         if (source->needs_agent)
             dp_agent_watch();
     }
-    if (q->seconds)
+    if (q->seconds) {
+        dp_consumer_configure(d->consumer, conf);
         dp_consumer_skip(d->consumer);
+    }
     return 200;
 }
 
@@ -101,7 +104,7 @@ int dp_http_delivery_begin(struct dp_http_delivery *d, const struct dp_http_requ
         d->seq = q->profile->is_delta ? dp_http_cursor_peek(&key) : 0;
         return 200;
     }
-    return q->profile->is_delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
+    return q->profile->is_delta ? begin_cursor(d, q, message) : begin_own(d, q, &conf, message);
 }
 
 static void end_window(struct dp_http_delivery *d, unsigned kind)

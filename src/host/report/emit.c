@@ -202,6 +202,13 @@ static void free_comments(struct dp_encode *encode, const struct dp_emission *e)
     number_comment(encode, DP_COMMENT_ZEROS_UNKNOWN, "", e->unread_bytes);
 }
 
+static void idle_comments(struct dp_encode *encode, const struct dp_resident_idle *idle)
+{
+    number_comment(encode, DP_COMMENT_IDLE, DP_IDLE_MS "=", idle->since_ns / 1000000);
+    number_comment(encode, DP_COMMENT_IDLE, DP_IDLE_RESIDENT "=", idle->resident_bytes);
+    number_comment(encode, DP_COMMENT_IDLE, DP_IDLE_UNTOUCHED "=", idle->untouched_bytes);
+}
+
 static void waste_comment(struct dp_encode *encode, const char *why)
 {
     char line[160];
@@ -272,6 +279,10 @@ static void comments(const struct pass *p)
         parts_comments(p->encode, &p->emission->parts);
     if (p->emission->has_free)
         free_comments(p->encode, p->emission);
+    if (p->emission->idle_unknown)
+        dp_encode_comment(p->encode, DP_COMMENT_IDLE_UNKNOWN);
+    else if (p->emission->idle.since_ns)
+        idle_comments(p->encode, &p->emission->idle);
     if (p->emission->waste_unknown)
         waste_comment(p->encode, p->emission->waste_unknown);
     for (int i = 0; i < DP_STAT_N; i++) {

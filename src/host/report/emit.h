@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host/resident/free_chunks.h"
+#include "host/resident/idle.h"
 #include "host/resident/resident.h"
 #include "host/report/kind_source.h"
 #include "host/report/write_buffers.h"
@@ -52,6 +53,8 @@ struct dp_emission {
     bool has_free;
     struct dp_resident_free free; /* what the C heap's allocator holds free */
     int64_t unread_bytes;         /* of memory in use: whether it is zeros is not known */
+    struct dp_resident_idle idle; /* zeros: not asked for */
+    bool idle_unknown;            /* it was asked for */
     const char *waste_unknown;    /* why the profile does not have the types of waste, which were wanted; or NULL */
 };
 

@@ -115,6 +115,7 @@ static void look_at_page(struct dp_resident_block_reader *r, uintptr_t page, siz
     if (may_be_kernels && count_zeros(bytes, 0, dp_page_bytes()) == (int64_t)dp_page_bytes())
         return;
     block->resident_bytes += n_bytes;
+    block->idle_bytes += word & DP_PAGES_WRITTEN ? 0 : n_bytes;
     block->zero_bytes += bytes ? count_zeros(bytes, from, to) : 0;
     r->unread_bytes += bytes ? 0 : n_bytes;
 }

@@ -22,6 +22,7 @@
 /* In a word of pagemap. */
 #define DP_PAGES_PRESENT (UINT64_C(1) << 63)
 #define DP_PAGES_SWAPPED (UINT64_C(1) << 62)
+#define DP_PAGES_WRITTEN (UINT64_C(1) << 55) /* soft-dirty: since the bits were cleared, or the mapping is newer */
 
 /* Pages mapped once, and the others. */
 struct dp_resident_pages_count {

@@ -41,6 +41,11 @@ static const char about[] =
     "jemalloc\n"
     "5 is asked what it holds. Other allocators (tcmalloc, mimalloc) do not tell.\n"
     "\n"
+    "  --idle TIME       ask the process PID, which needs listen=, what it does not use for so long (1s to 1h): with "
+    "a\n"
+    "                    kernel that has soft-dirty bits the column idle, resident memory that is not written; with "
+    "each\n"
+    "                    kernel how much of all anonymous memory is neither read nor written\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --json            one JSON object; sizes are bytes\n" DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS
     "  --at WHEN         memory in use at this time: end (default: now, and before the exit handlers of processes "
@@ -48,9 +53,9 @@ static const char about[] =
     "                    ended), last (after them), or HH:MM:SS or YYYY-MM-DD HH:MM:SS\n";
 
 /* The count's columns, in this order; the flat value is what is in use. */
-enum { RESIDENT, SWAPPED, ZEROS, PINNED, OBJECTS, N_COLUMNS };
-static const char *const types[N_COLUMNS] = {"resident_space", "swapped_space", "zero_space", "pinned_space",
-                                             "inuse_objects"};
+enum { RESIDENT, SWAPPED, ZEROS, PINNED, OBJECTS, IDLE, N_COLUMNS }; /* the last is there on demand only */
+static const char *const types[N_COLUMNS] = {"resident_space", "swapped_space", "zero_space",
+                                             "pinned_space",   "inuse_objects", "idle_space"};
 enum { HEADER_BYTES = 8 }; /* of a chunk of glibc's malloc, beside what rounding adds */
 
 struct amounts {
@@ -65,7 +70,7 @@ static int64_t absent_of(const struct amounts *a)
 static struct amounts amounts_of(const struct dp_query_count *c, const struct dp_query_node *node)
 {
     struct amounts a = {.in_use = node->flat};
-    for (size_t i = 0; i < N_COLUMNS; i++)
+    for (size_t i = 0; i < c->n_columns; i++)
         a.column[i] = dp_query_count_column(c, node, i);
     return a;
 }
@@ -101,7 +106,7 @@ static int choose_columns(struct dp_query_count *c)
         for (size_t type = 0; type < m->types.n && c->n_columns == i; type++)
             if (!strcmp(dp_model_text(m, m->types.at[type].type), types[i]))
                 c->columns[c->n_columns++] = type;
-    if (c->n_columns == N_COLUMNS)
+    if (c->n_columns >= IDLE)
         return 0;
     const char *why = why_unknown(c->view);
     if (why)
@@ -114,6 +119,11 @@ static int choose_columns(struct dp_query_count *c)
             "or listen= to be asked by its PID",
             c->view->argument);
     return DP_EXIT_FAILED;
+}
+
+static bool has_idle(const struct dp_query_count *c)
+{
+    return c->n_columns > IDLE && c->view->free.idle_ms;
 }
 
 /* What a fix can save of resident memory. */
@@ -155,7 +165,7 @@ static int64_t overhead_of(const struct dp_query_count *c, const struct amounts 
     return f->heap_bytes || f->n_jemalloc ? f->rounding_bytes + headers : 0;
 }
 
-static void print_json_amounts(const struct amounts *a)
+static void print_json_amounts(const struct dp_query_count *c, const struct amounts *a)
 {
     dp_query_print_json_number(",", "in_use_bytes", a->in_use);
     dp_query_print_json_number(",", "resident_bytes", a->column[RESIDENT]);
@@ -163,6 +173,8 @@ static void print_json_amounts(const struct amounts *a)
     dp_query_print_json_number(",", "absent_bytes", absent_of(a));
     dp_query_print_json_number(",", "zero_bytes", a->column[ZEROS]);
     dp_query_print_json_number(",", "pinned_bytes", a->column[PINNED]);
+    if (has_idle(c))
+        dp_query_print_json_number(",", "idle_bytes", a->column[IDLE]);
 }
 
 static void print_json(const struct dp_query_count *c, size_t n_shown)
@@ -170,7 +182,7 @@ static void print_json(const struct dp_query_count *c, size_t n_shown)
     const struct dp_query_free *f = &c->view->free;
     struct amounts sum = sum_nodes(c);
     dp_query_print_json_text("{", "unit", "bytes");
-    print_json_amounts(&sum);
+    print_json_amounts(c, &sum);
     dp_query_print_json_number(",", "zeros_unknown_bytes", f->zeros_unknown_bytes);
     dp_query_print_json_number(",\"malloc\":{", "trim_bytes", f->trim_bytes);
     dp_query_print_json_number(",", "pinned_bytes", f->pinned_bytes);
@@ -184,11 +196,16 @@ static void print_json(const struct dp_query_count *c, size_t n_shown)
     dp_query_print_json_number(",", "jemalloc", f->n_jemalloc);
     dp_query_print_json_number(",", "decay_bytes", f->decay_bytes);
     dp_query_print_json_number(",", "held_bytes", f->held_bytes);
+    if (f->idle_ms) {
+        dp_query_print_json_number("},\"not_used\":{", "ms", f->idle_ms);
+        dp_query_print_json_number(",", "anonymous_bytes", f->idle_resident_bytes);
+        dp_query_print_json_number(",", "untouched_bytes", f->untouched_bytes);
+    }
     fputs("},\"rows\":[", stdout);
     for (size_t i = 0; i < n_shown; i++) {
         struct amounts a = amounts_of(c, &c->nodes.at[i]);
         dp_query_print_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, c->nodes.at[i].name));
-        print_json_amounts(&a);
+        print_json_amounts(c, &a);
         putchar('}');
     }
     puts("]}");
@@ -280,18 +297,39 @@ static void print_free(const struct dp_query_count *c, const struct amounts *sum
                text_of(zeros, f->zeros_unknown_bytes));
 }
 
-static void print_row(const struct amounts *a)
+/* What was not used while the process was asked. */
+static void print_idle(const struct dp_query_count *c)
+{
+    const struct dp_query_free *f = &c->view->free;
+    char untouched[32], all[32], time[32];
+    if (!f->idle_ms) {
+        puts("What is not used cannot be told: the process did not answer in time, or may not clear the kernel's notes "
+             "of\n"
+             "which pages are used (/proc/self/clear_refs).");
+        return;
+    }
+    dp_query_print_unit(time, sizeof time, f->idle_ms * 1000000, "nanoseconds");
+    printf("For %s, %s or more of the %s of anonymous memory were neither read nor written.", time,
+           text_of(untouched, f->untouched_bytes), text_of(all, f->idle_resident_bytes));
+    puts(has_idle(c) ? " Idle: not written, at least;\nwhat is only read counts as idle."
+                     : "\nWhich functions allocated it is not known: this kernel has no soft-dirty bits "
+                       "(CONFIG_MEM_SOFT_DIRTY).");
+}
+
+static void print_row(const struct dp_query_count *c, const struct amounts *a)
 {
     char text[32];
     const int64_t values[] = {a->in_use,    a->column[RESIDENT], a->column[SWAPPED],
                               absent_of(a), a->column[ZEROS],    a->column[PINNED]};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         printf("%10s ", text_of(text, values[i]));
+    if (has_idle(c))
+        printf("%10s ", text_of(text, a->column[IDLE]));
 }
 
-static void print_table(const struct dp_query_count *c, size_t n_shown)
+static void print_table(const struct dp_query_count *c, size_t n_shown, bool asks_idle)
 {
-    static const size_t width = 6 * 11 + 1;
+    const size_t width = (has_idle(c) ? 7 : 6) * 11 + 1;
     struct amounts sum = sum_nodes(c);
     size_t room = dp_query_print_room(dp_query_print_columns(), width);
     dp_summary_heading(c->view);
@@ -300,13 +338,16 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
                "one is shown.\n",
                c->view->n_last_without, c->view->n_last_without == 1 ? "" : "es");
     print_free(c, &sum);
-    printf("%s%10s %10s %10s %10s %10s %10s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
-           "swapped", "absent", "zeros", "pinned", dp_query_print_colour(DP_COLOUR_NONE));
-    print_row(&sum);
+    if (asks_idle)
+        print_idle(c);
+    printf("%s%10s %10s %10s %10s %10s %10s%s  name%s\n", dp_query_print_colour(DP_COLOUR_HEAD), "in use", "resident",
+           "swapped", "absent", "zeros", "pinned", has_idle(c) ? "       idle" : "",
+           dp_query_print_colour(DP_COLOUR_NONE));
+    print_row(c, &sum);
     puts(" all");
     for (size_t i = 0; i < n_shown; i++) {
         struct amounts a = amounts_of(c, &c->nodes.at[i]);
-        print_row(&a);
+        print_row(c, &a);
         putchar(' ');
         dp_query_print_name(stdout, dp_strings_at(&c->names, c->nodes.at[i].name), room);
         putchar('\n');
@@ -316,8 +357,14 @@ static void print_table(const struct dp_query_count *c, size_t n_shown)
     dp_summary_heading_losses(c->view);
 }
 
+/* What the user asked for. */
+struct wanted {
+    size_t n_rows;
+    long idle_s; /* 0: not asked for */
+};
+
 /* name: of a process whose profile the path is; NULL: the user wrote the paths. */
-static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wanted, const char *name)
+static int show(struct dp_query_count *c, char **paths, size_t n, const struct wanted *wanted, const char *name)
 {
     struct dp_query *v = c->view;
     int status = dp_query_read(v, paths, n);
@@ -334,11 +381,11 @@ static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wante
     dp_query_count_sort(c);
     drop_callers(c);
     qsort_r(c->nodes.at, c->nodes.n, sizeof *c->nodes.at, by_waste, c);
-    size_t n_shown = n_wanted && n_wanted < c->nodes.n ? n_wanted : c->nodes.n;
+    size_t n_shown = wanted->n_rows && wanted->n_rows < c->nodes.n ? wanted->n_rows : c->nodes.n;
     if (v->json)
         print_json(c, n_shown);
     else
-        print_table(c, n_shown);
+        print_table(c, n_shown, wanted->idle_s);
     return dp_query_end(v);
 }
 
@@ -357,13 +404,15 @@ static bool has_one_thread(pid_t pid)
 }
 
 /* The path of a profile of now, or of the newest one; malloc'ed. NULL after one line. */
-static char *find_profile(pid_t pid, const char *directory)
+static char *find_profile(pid_t pid, const char *directory, long idle_s)
 {
+    char query[64];
     struct dp_rss_process process = {.pid = pid};
     char *found = NULL;
     if (!dp_rss_process_read(&process, pid, "waste")) {
         char *newest = dp_rss_profile_find(&process, directory, false);
-        found = dp_rss_profile_ask(&process, newest, directory, "?types=waste");
+        snprintf(query, sizeof query, idle_s ? "?types=idle&seconds=%ld" : "?types=waste", idle_s);
+        found = dp_rss_profile_ask(&process, newest, directory, query);
         if (found)
             free(newest);
         else
@@ -379,7 +428,7 @@ static char *find_profile(pid_t pid, const char *directory)
     return found;
 }
 
-static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n_wanted)
+static int show_words(struct dp_query_count *c, char **words, size_t n, const struct wanted *wanted)
 {
     pid_t pid = n ? dp_cli_options_pid(words[0]) : 0;
     if (!n || (pid && n > 2)) {
@@ -387,26 +436,47 @@ static int show_words(struct dp_query_count *c, char **words, size_t n, size_t n
                              n ? "one process at a time" : "no PID or PATH given");
         return DP_EXIT_USAGE;
     }
+    if (!pid && wanted->idle_s) {
+        dp_query_print_error("waste", "%s: --idle asks a running process: it needs a PID", words[0]);
+        return DP_EXIT_USAGE;
+    }
     if (!pid)
-        return show(c, words, n, n_wanted, NULL);
-    char *profile = find_profile(pid, n > 1 ? words[1] : NULL);
-    int status = profile ? show(c, &profile, 1, n_wanted, words[0]) : DP_EXIT_FAILED;
+        return show(c, words, n, wanted, NULL);
+    char *profile = find_profile(pid, n > 1 ? words[1] : NULL, wanted->idle_s);
+    int status = profile ? show(c, &profile, 1, wanted, words[0]) : DP_EXIT_FAILED;
     free(profile);
     return status;
 }
 
+/* Reads optarg. 0, or a status after one line. */
+static int read_idle(long *seconds)
+{
+    char *end;
+    *seconds = strtol(optarg, &end, 10);
+    long factor = !strcmp(end, "h") ? 3600 : !strcmp(end, "m") ? 60 : !strcmp(end, "s");
+    if (end != optarg && factor && *seconds > 0 && *seconds <= 3600 / factor) {
+        *seconds *= factor;
+        return 0;
+    }
+    dp_query_print_error("waste", "--idle %s: a time from 1s to 1h (s m h)", optarg);
+    return DP_EXIT_USAGE;
+}
+
 int dp_cli_waste(int argc, char **argv)
 {
-    static const struct option options[] = {DP_QUERY_OPTIONS};
+    enum { OPTION_IDLE = 'i' };
+    static const struct option options[] = {{"idle", required_argument, NULL, OPTION_IDLE}, DP_QUERY_OPTIONS};
     struct dp_query view;
     struct dp_query_count count = {.view = &view};
-    size_t n_wanted = 20;
+    struct wanted wanted = {.n_rows = 20};
     if (dp_cli_help(argc, argv, about))
         return 0;
     dp_query_files_init();
     int status = dp_query_init(&view, "waste", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;)
-        status = option == 'n' ? dp_cli_options_count("waste", "-n", &n_wanted) : dp_query_option(&view, argv, option);
+        status = option == 'n'           ? dp_cli_options_count("waste", "-n", &wanted.n_rows)
+                 : option == OPTION_IDLE ? read_idle(&wanted.idle_s)
+                                         : dp_query_option(&view, argv, option);
     view.type_name = "inuse_space";
     view.needed = types[0];
     if (!view.at_text) {
@@ -414,7 +484,7 @@ int dp_cli_waste(int argc, char **argv)
         view.at = DP_QUERY_AT_END;
     }
     if (!status)
-        status = show_words(&count, argv + optind, (size_t)(argc - optind), n_wanted);
+        status = show_words(&count, argv + optind, (size_t)(argc - optind), &wanted);
     dp_query_count_fini(&count);
     dp_query_fini(&view);
     return status;

@@ -22,6 +22,16 @@ static void add_part(struct dp_query_free *f, const char *name, size_t n_name, i
             dp_model_merge_sum(parts[i].sum, bytes);
 }
 
+static void add_idle(struct dp_query_free *f, const char *name, size_t n_name, int64_t number)
+{
+    if (n_name == strlen(DP_IDLE_MS) && !memcmp(name, DP_IDLE_MS, n_name))
+        f->idle_ms = number;
+    else if (n_name == strlen(DP_IDLE_RESIDENT) && !memcmp(name, DP_IDLE_RESIDENT, n_name))
+        dp_model_merge_sum(&f->idle_resident_bytes, number);
+    else if (n_name == strlen(DP_IDLE_UNTOUCHED) && !memcmp(name, DP_IDLE_UNTOUCHED, n_name))
+        dp_model_merge_sum(&f->untouched_bytes, number);
+}
+
 static void add_resident(struct dp_query_free *f, const char *name, size_t n_name, int64_t bytes)
 {
     if (n_name == strlen(DP_RSS_HELD) && !memcmp(name, DP_RSS_HELD, n_name))
@@ -42,5 +52,7 @@ void dp_query_free_add(struct dp_query_free *f, const struct dp_decode *d)
             dp_model_merge_sum(&f->zeros_unknown_bytes, bytes);
         else if (dp_profile_comment_part(text, n, DP_COMMENT_RSS_PART, &name, &n_name, &bytes))
             add_resident(f, name, n_name, bytes);
+        else if (dp_profile_comment_part(text, n, DP_COMMENT_IDLE, &name, &n_name, &bytes))
+            add_idle(f, name, n_name, bytes);
     }
 }

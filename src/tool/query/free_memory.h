@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/query/free_memory.h - what processes say of the memory that malloc holds free (comments #Free of types=waste).
+/* tool/query/free_memory.h - what processes say of the memory that malloc holds free (comments #Free of types=waste),
+ * and of memory that was not used (#Idle of types=idle).
  */
 #pragma once
 
@@ -12,6 +13,7 @@ struct dp_query_free {
     int64_t n_jemalloc, decay_bytes, n_background, n_never_decay; /* 0: no process has jemalloc */
     int64_t held_bytes; /* resident, of any allocator, beyond what is in use and that */
     int64_t zeros_unknown_bytes;
+    int64_t idle_ms, idle_resident_bytes, untouched_bytes; /* host/resident/idle.h; idle_ms 0: not known */
     int64_t rounding_bytes; /* resident, by which the allocator rounds up the blocks in use */
 };
 

@@ -83,9 +83,11 @@ static bool has_socket(pid_t pid, unsigned long long inode)
     return found;
 }
 
+static time_t answer_s; /* how long the process may take for an answer */
+
 static int connected(int family, const void *address, socklen_t n_bytes)
 {
-    const struct timeval patience = {.tv_sec = ANSWER_S};
+    const struct timeval patience = {.tv_sec = answer_s};
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
@@ -229,6 +231,8 @@ static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config
 char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory, const char *query)
 {
     static struct dp_config conf;
+    const char *seconds = strstr(query, "seconds=");
+    answer_s = ANSWER_S + (seconds ? atol(seconds + strlen("seconds=")) : 0);
     if (*p->listen || p->signal) { /* a program may overwrite its environment with its title, as redis does */
         dp_config_init(&conf);
         memcpy(conf.listen, p->listen, sizeof conf.listen);

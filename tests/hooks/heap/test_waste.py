@@ -336,6 +336,33 @@ def that_what_malloc_adds_to_blocks_is_told_as_another_allocators_gain():
         assert 'Settings of malloc can save at most' in done.stdout and 'Another allocator can also save' in done.stdout, done
 
 
+def that_what_is_not_used_is_told():
+    """As a sum everywhere; by function where the kernel has soft-dirty bits. The bits count as of a busy machine: until all
+    blocks that the victim uses were used in one second, it is asked again."""
+    with Victim('idle', 'heap_rate=64k') as v:
+        big = v.said['big']
+
+        def asked():
+            answer = v.ask('--idle', '1s')
+            assert answer['not_used']['ms'] >= 1000 and answer['not_used']['anonymous_bytes'] >= 3 * big, answer['not_used']
+            return answer if answer['not_used']['untouched_bytes'] < 3 * big // 2 else None
+        answer = wait_until(asked)
+        assert answer['not_used']['untouched_bytes'] >= big * 0.99, answer['not_used']
+        rows = rows_of(answer)
+        if 'idle_bytes' in answer:
+            assert all(rows[name]['idle_bytes'] >= 0.99 * rows[name]['resident_bytes'] for name in ('make_zeros', 'make_only_read')), rows
+            assert rows['make_written']['idle_bytes'] < rows['make_written']['resident_bytes'] // 2, rows
+        done = waste_of('--idle', '1s', str(v.process.pid))
+        assert 'were neither read nor written' in done.stdout and ('idle  name' in done.stdout) == ('idle_bytes' in answer), done
+        assert 'not_used' not in v.ask()
+
+
+def that_a_wrong_time_without_use_is_refused():
+    for words, said in (('0s', '1'), 'from 1s to 1h'), (('2h', '1'), 'from 1s to 1h'), (('5', '1'), 'from 1s to 1h'), (('5s', '/'), 'needs a PID'):
+        done = subprocess.run([DELTAPROF, 'waste', '--idle', *words], capture_output=True, text=True)
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count('\n') == 1, done
+
+
 def that_errors_name_the_verb():
     for verb, pid in ('waste', '4194305'), ('waste', '2'), ('summary', '2'):
         done = subprocess.run([DELTAPROF, verb, pid], capture_output=True, text=True)

@@ -11,6 +11,7 @@
  *     dense      60,000 blocks of 1,000 bytes, none of which is freed
  *     many       a block of 32 MB and 1,000 of 16 KB, all zeros, and 120,000 of 48 bytes
  *     private    one of 60 MB; the process then changes its user, or is not dumpable: it may not read its pagemap
+ *     idle       three times 16 blocks of 1 MB: never used again, only read, and written all the time
  *     top        blocks freed at the end of the heap
  *     small      400,000 blocks of 80 bytes, of which every 500th stays: the others go to a fastbin
  *     mixed      blocks of 16 bytes to 60 KB, freed by halves, twice
@@ -186,6 +187,36 @@ static void make_top(void)
     free_most(40000, 1000, 40001, 0);
 }
 
+static char *written[16], *read_only[16];
+
+/* Writes a byte of each page of some blocks, and reads one of each page of others. */
+static void *use_blocks(void *unused)
+{
+    enum { BIG = 1 << 20 };
+    for (;; usleep(1000))
+        for (int i = 0; i < 16; i++)
+            for (size_t at = 0; at < BIG; at += PAGE) {
+                *(volatile char *)(written[i] + at) = 2;
+                (void)*(volatile char *)(read_only[i] + at);
+            }
+    return unused;
+}
+
+/* Without huge pages, of which blocks of several functions could have parts. */
+static void make_idle(void)
+{
+    enum { BIG = 1 << 20 };
+    pthread_t thread;
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    for (int i = 0; i < 16; i++) {
+        memset(make_zeros(BIG), 0, BIG);
+        memset(written[i] = make_written(BIG), 1, BIG);
+        memset(read_only[i] = make_only_read(BIG), 1, BIG);
+    }
+    pthread_create(&thread, NULL, use_blocks, NULL);
+    printf("big %d\n", 16 * BIG);
+}
+
 static void *work(void *barrier)
 {
     free_most(20000, 600, 40, 0);
@@ -261,6 +292,8 @@ int main(int argc, char **argv)
         free_most(400000, 80, 500, 0);
     else if (!strcmp(kind, "top"))
         make_top();
+    else if (!strcmp(kind, "idle"))
+        make_idle();
     else if (!n_threads)
         return 2;
     pthread_barrier_init(&barrier, NULL, (unsigned)n_threads + 1);

@@ -88,6 +88,9 @@ static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(voi
         assert_int_equal(parse("GET", target).status, 200);
     }
     assert_int_equal(parse("GET", "/debug/pprof/heap?debug=1&seconds=1").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/heap?types=idle").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?types=idle&seconds=1").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/heap?types=idle&seconds=1").status, 200);
     assert_true(parse("GET", "/debug/pprof/heap?debug=1").text);
     assert_false(parse("GET", "/debug/pprof/heap?debug=0&seconds=1").text);
     assert_int_equal(parse("GET", "/debug/pprof/delta_heap?debug=1").status, 400);
