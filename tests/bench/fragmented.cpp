@@ -5,7 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <list>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -115,6 +119,116 @@ static void containers()
         it = random() % 10 ? table.erase(it) : std::next(it);
 }
 
+// An import reads rows, of which an index keeps few, and frees the rest.
+static void import_peak()
+{
+    struct row {
+        std::string key, text;
+        std::vector<int> cells;
+    };
+    static std::unordered_map<std::string, std::string> index;
+    std::vector<std::unique_ptr<row>> rows;
+    std::mt19937 random(5);
+
+    for (int i = 0; i < 150000; i++) {
+        rows.push_back(std::make_unique<row>());
+        rows.back()->key = std::string(20, 'k') + std::to_string(random());
+        rows.back()->text = std::string(100 + random() % 600, 't');
+        rows.back()->cells.resize(10 + random() % 50, 7);
+        if (i % 150 == 0)
+            index[rows.back()->key] = rows.back()->text;
+    }
+}
+
+// Twelve threads answer requests, of which a cache keeps something now and then; then all are idle.
+static void workers()
+{
+    static pthread_barrier_t barrier;
+    static std::mutex lock;
+    static std::map<unsigned, std::string> cache;
+
+    pthread_barrier_init(&barrier, nullptr, 13);
+    for (unsigned i = 0; i < 12; i++) {
+        std::thread([i] {
+            std::mt19937 random(i);
+            for (int request = 0; request < 30; request++) {
+                std::vector<std::string> parts;
+                for (int n = 0; n < 9000; n++) {
+                    parts.emplace_back(64 + random() % 1500, 'o');
+                    if (random() % 3000 == 0) {
+                        std::lock_guard<std::mutex> guard(lock);
+                        cache[random()] = std::string(200, 'c');
+                    }
+                }
+            }
+            pthread_barrier_wait(&barrier);
+            pause();
+        }).detach();
+    }
+    pthread_barrier_wait(&barrier);
+}
+
+// Sessions come in three tides, after each of which one of twelve stays.
+static void tides()
+{
+    struct session {
+        std::vector<char> in, out;
+        std::map<std::string, std::string> variables;
+    };
+    static std::list<std::unique_ptr<session>> sessions;
+    std::mt19937 random(6);
+
+    for (int tide = 0; tide < 3; tide++) {
+        for (int i = 0; i < 9000 + tide * 1500; i++) {
+            sessions.push_back(std::make_unique<session>());
+            sessions.back()->in.resize(2048 + random() % 6000, 1);
+            sessions.back()->out.resize(1024 + random() % 9000, 2);
+            for (int n = 0; n < 8; n++)
+                sessions.back()->variables["variable" + std::to_string(n)] = std::string(40 + random() % 100, 'v');
+            if (i % 40 == 0)
+                sessions.pop_front();
+        }
+        sessions.remove_if([&](const std::unique_ptr<session> &) { return random() % 12 != 0; });
+    }
+}
+
+// Images of 40 kB to 3 MB pass through a queue, and their thumbnails stay.
+static void images()
+{
+    static std::vector<std::vector<char>> thumbnails;
+    std::deque<std::vector<char>> queue;
+    std::mt19937 random(7);
+
+    for (int i = 0; i < 1500; i++) {
+        queue.emplace_back(random() % 3 ? 150000 + random() % 3000000 : 40000 + random() % 60000, 1);
+        if (i % 5 == 0)
+            thumbnails.emplace_back(2000 + random() % 9000, 2);
+        if (queue.size() > 90)
+            queue.erase(queue.begin() + random() % queue.size());
+    }
+}
+
+// A parser frees tokens and trees, and keeps symbols that lie between them.
+static void parser()
+{
+    static std::vector<std::string> symbols;
+    std::list<std::vector<std::unique_ptr<std::string>>> trees;
+    std::mt19937 random(8);
+
+    for (int file = 0; file < 60; file++) {
+        std::vector<std::string> tokens;
+        trees.emplace_back();
+        for (int i = 0; i < 16000; i++) {
+            tokens.emplace_back(20 + random() % 60, 'a');
+            trees.back().push_back(std::make_unique<std::string>(40 + random() % 120, 'n'));
+            if (random() % 60 == 0)
+                symbols.emplace_back(24 + random() % 40, 's');
+        }
+        if (trees.size() > 20)
+            trees.pop_front();
+    }
+}
+
 static void print_resident()
 {
     char line[256];
@@ -135,7 +249,12 @@ int main(int argc, char **argv)
                                                       {"large_and_small", large_and_small},
                                                       {"large_blocks", large_blocks},
                                                       {"pinned_top", pinned_top},
-                                                      {"containers", containers}};
+                                                      {"containers", containers},
+                                                      {"import_peak", import_peak},
+                                                      {"workers", workers},
+                                                      {"tides", tides},
+                                                      {"images", images},
+                                                      {"parser", parser}};
     auto shape = shapes.find(argc > 1 ? argv[1] : "");
     char line[16];
 

@@ -251,9 +251,8 @@ static void print_glibc(const struct dp_query_count *c, const struct amounts *su
         printf(" Another allocator can also save\nof the %s by which malloc rounds blocks in use up, with headers.",
                text_of(overhead, overhead_of(c, sum)));
     putchar('\n');
-    if (f->n_arenas > 1 && f->arena_bytes * 4 > f->trim_bytes + f->pinned_bytes)
-        printf("%s of what is free lies in %lld arenas of threads: with MALLOC_ARENA_MAX=1 all threads would use it.\n",
-               text_of(arenas, f->arena_bytes), (long long)f->n_arenas);
+    printf("MALLOC_ARENA_MAX=1 can save at most %s: what is free in %lld arenas and in caches of threads.\n",
+           text_of(arenas, f->arena_bytes + f->cached_bytes), (long long)f->n_arenas);
     if (f->unknown_bytes * 20 > f->heap_bytes)
         printf("%s of malloc's heaps could not be followed.\n", text_of(unknown, f->unknown_bytes));
 }

@@ -334,6 +334,7 @@ def that_what_malloc_adds_to_blocks_is_told_as_another_allocators_gain():
     with Victim('small', 'heap_rate=16k') as v:
         done = waste_of(str(v.process.pid))
         assert 'Settings of malloc can save at most' in done.stdout and 'Another allocator can also save' in done.stdout, done
+        assert re.search(r'MALLOC_ARENA_MAX=1 can save at most [\d.]+(kB|B):', done.stdout), 'the program has one thread'
 
 
 def that_what_is_not_used_is_told():
