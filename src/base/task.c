@@ -217,8 +217,9 @@ enum { LINK_BYTES = 64, IS_OF_KERNEL = 0x200000 /* PF_KTHREAD, of field 9 of /pr
 
 struct search {
     uint64_t pipe;
-    bool for_writing, found;
+    bool for_writing, found, any, is_in_session;
     int32_t pid;
+    uint64_t session;
     dp_task_fn fn;
     void *ctx;
 };
@@ -256,14 +257,15 @@ static uintptr_t info_of(const struct search *s, int32_t descriptor, const char 
     return at && (at += strlen(name)) ? dp_task_number(&at, base) : none;
 }
 
-/* Whether a descriptor is the end that is searched for. Returns 1 for a socket with descriptors on their way. */
+/* Whether a descriptor is the end that is searched for. Returns 1 for a socket with descriptors on their way;
+ * sockets of other sessions, which have nothing to do with the pipe, often have some. */
 static int look_at_descriptor(int32_t descriptor, void *context)
 {
     struct search *s = context;
     char path[PATH_BYTES], link[LINK_BYTES];
     dp_text_format(path, sizeof path, "/proc/%d/fd/%d", (int)s->pid, (int)descriptor);
     read_link(path, link);
-    if (!strncmp(link, "socket:", strlen("socket:")))
+    if (s->is_in_session && !strncmp(link, "socket:", strlen("socket:")))
         return info_of(s, descriptor, "scm_fds: ", 10, 0) != 0;
     if (pipe_in(link) == s->pipe) {
         int access = (int)info_of(s, descriptor, "flags:\t", 8, O_RDWR) & O_ACCMODE;
@@ -272,22 +274,30 @@ static int look_at_descriptor(int32_t descriptor, void *context)
     return 0;
 }
 
+static uint64_t session_of(int32_t pid)
+{
+    return dp_process_stat(pid, pid, 6, NULL);
+}
+
 static int look_at_process(int32_t pid, void *context)
 {
     struct search *s = context;
     char path[PATH_BYTES];
     s->pid = pid;
     s->found = false;
+    s->is_in_session = session_of(pid) == s->session;
     dp_text_format(path, sizeof path, "/proc/%d/fd", (int)pid);
     int err = dp_task_list(path, look_at_descriptor, s);
     if (err > 0 || (err < 0 && err != -ENOENT && err != -ESRCH && !(dp_process_stat(pid, pid, 9, NULL) & IS_OF_KERNEL)))
         return 1;
+    s->any = s->any || s->found;
     return s->found ? s->fn(pid, s->ctx) : 0;
 }
 
-int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t first, dp_task_fn fn, void *ctx)
+int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t of, int32_t first, dp_task_fn fn, void *ctx)
 {
-    struct search s = {.pipe = pipe, .for_writing = for_writing, .fn = fn, .ctx = ctx};
+    struct search s = {.pipe = pipe, .for_writing = for_writing, .session = session_of(of), .fn = fn, .ctx = ctx};
     int status = first > 0 ? look_at_process(first, &s) : 0;
-    return status ? status : dp_task_list("/proc", look_at_process, &s);
+    status = status ? status : dp_task_list("/proc", look_at_process, &s);
+    return status ? status : !s.any;
 }

@@ -68,6 +68,7 @@ uint64_t dp_pipe_of(int32_t pid, int32_t tid, int descriptor);
 /*
  * Calls fn for each process that has the end for writing, or for reading, of a pipe, until one call returns other than
  * 0: that is returned. Looks at the process `first` before the others. 1: the descriptors of some process cannot be
- * read, or some descriptor is on its way through a socket.
+ * read, or no process has the end, or a descriptor is on its way through a socket of the session of process `of`, which
+ * waits at the pipe.
  */
-int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t first, dp_task_fn fn, void *ctx);
+int dp_pipe_each_end(uint64_t pipe, bool for_writing, int32_t of, int32_t first, dp_task_fn fn, void *ctx);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whether the summary names threads that will never wake, and no others: thirty-one programs in which threads wait for what cannot
-happen any more, and thirty-three whose threads wait for long and will wake.
+happen any more, and thirty-four whose threads wait for long and will wake.
 
     bench.py BUILD all [NAME...]    # a table; a planted wait is asked for after one interval, a healthy one for 13 s
     bench.py BUILD short            # some of each: fails if one is wrong
@@ -26,7 +26,7 @@ SHORT = {
     'planted_cycles': ('lock_join_lock', 'mutex_and_rwlock', 'pipes_crossed_reading', 'parent_and_child'),
     'planted_endings': ('ended_reader', 'ended_producer', 'futex_without_flag'),
     'healthy': ('thread_per_connection', 'signal_handler_posts', 'timed_orders'),
-    'healthy_outside': ('owner_in_child', 'condition_of_child', 'pipe_of_child', 'end_in_a_socket'),
+    'healthy_outside': ('owner_in_child', 'condition_of_child', 'pipe_of_child', 'end_in_a_socket', 'sharer_of_memory'),
 }
 VERDICTS = 'eadlock of', 'which has ended', 'which never unlocks it here'
 INTERVAL_S, HEALTHY_S = 1, 13

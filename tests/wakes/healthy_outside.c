@@ -5,9 +5,11 @@
 #include "wakes.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t semaphore;
@@ -302,6 +304,29 @@ static void taken_by_the_ended(void)
     sem_post(&semaphore);
 }
 
+static _Alignas(16) char stack_of_clone[65536];
+
+static int post_late(void *unused)
+{
+    syscall(SYS_nanosleep, &(struct timespec){.tv_sec = 1000}, NULL);
+    sem_post(&semaphore);
+    syscall(SYS_exit, 0);
+    return unused != NULL;
+}
+
+// A process that has the same memory, and is no thread.
+static void sharer_of_memory(void)
+{
+    pthread_t thread;
+
+    sem_init(&semaphore, 0, 0);
+    if (clone(post_late, stack_of_clone + sizeof(stack_of_clone), CLONE_VM | SIGCHLD, NULL) < 0)
+        exit(2);
+    thread = start_thread(take_one, NULL);
+    say_ready();
+    pthread_join(thread, NULL);
+}
+
 static void *read_event(void *argument)
 {
     eventfd_t value;
@@ -327,7 +352,7 @@ static void event_of_main(void)
 static const struct mode modes[] = {
     MODE(owner_reads_from_child), MODE(robust_and_recovered), MODE(owner_in_child),  MODE(condition_of_child),
     MODE(semaphore_of_child),     MODE(pipe_of_child),        MODE(slow_answer),     MODE(file_lock),
-    MODE(taken_by_the_ended),     MODE(event_of_main),        MODE(end_in_a_socket),
+    MODE(taken_by_the_ended),     MODE(event_of_main),        MODE(end_in_a_socket), MODE(sharer_of_memory),
 };
 
 int main(int argc, char **argv)

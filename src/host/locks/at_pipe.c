@@ -48,7 +48,7 @@ bool dp_at_pipe_find(int32_t tid, struct dp_at_pipe *at)
         *row = now;
     at->ns = now.since_ns - row->since_ns;
     if (!row->looked_ns || now.since_ns - row->looked_ns > LOOK_AGAIN_NS) {
-        row->is_only_here = !dp_pipe_each_end(at->pipe, reads, self, is_other, &self);
+        row->is_only_here = !dp_pipe_each_end(at->pipe, reads, self, self, is_other, &self);
         row->looked_ns = now.since_ns;
     }
     return row->is_only_here;

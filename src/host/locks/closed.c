@@ -16,6 +16,9 @@
  * A signal handler of the program may post a semaphore or write to a pipe, so with one such waits are not known to be
  * for ever. It may neither signal a condition nor unlock a mutex.
  *
+ * A process that shares the memory, made by clone with CLONE_VM and not as a thread, could wake any of them: with one,
+ * nothing is known.
+ *
  * All must be blocked at one moment. So each thread is read twice: its call and how often it has left the processor
  * must be the same in both rounds, between which all of them were then blocked. One that was just woken is running.
  */
@@ -23,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/libc.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -31,6 +35,7 @@
 
 #include <deltaprof/locks.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
@@ -200,9 +205,31 @@ static int look_once(struct look *l)
         struct dp_closed_thread thread = l->closed->threads.at[i];
         bool reads = thread.call == SYS_read || thread.call == SYS_readv;
         if (thread.pipe)
-            err = dp_pipe_each_end(thread.pipe, reads, (int32_t)getppid(), take_process, l);
+            err = dp_pipe_each_end(thread.pipe, reads, thread.pid, (int32_t)getppid(), take_process, l);
     }
     return err;
+}
+
+/* Whether another process has the memory of this one: it sees a value that was stored after any fork. */
+static int has_our_memory(int32_t pid, void *value)
+{
+    char path[64];
+    int64_t seen = 0;
+    if (pid == dp_process_pid())
+        return 0;
+    dp_text_format(path, sizeof path, "/proc/%d/mem", (int)pid);
+    int fd = dp_io_move_high(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? 0 : pread(fd, &seen, sizeof seen, (off_t)(uintptr_t)value);
+    if (fd >= 0)
+        close(fd);
+    return n == sizeof seen && seen == *(int64_t *)value;
+}
+
+static bool shares_memory(void)
+{
+    static int64_t value;
+    value = dp_clock_ns();
+    return dp_task_list("/proc", has_our_memory, &value) != 0;
 }
 
 static bool is_join(const struct dp_closed_thread *thread)
@@ -232,6 +259,7 @@ bool dp_closed_find(const struct dp_waits *waits, struct dp_closed *closed)
     found = found && !look_once(&l) && l.print == print;
     for (size_t i = 0; found && i < closed->threads.n; i++)
         found = !closed->threads.at[i].wait || dp_waits_goes_on(closed->threads.at[i].wait);
+    found = found && !shares_memory();
     if (found)
         put_joins_last(closed);
     errno = saved;

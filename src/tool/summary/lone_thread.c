@@ -101,7 +101,7 @@ static int take_process(int32_t pid, void *context)
     uint64_t words[] = {group->print, (uint64_t)tid, (uint64_t)call.number,
                         call.stack,   pipe,          dp_task_switches(pid, tid)};
     group->print = dp_hash_bytes(words, sizeof words, 0);
-    return dp_pipe_each_end(pipe, reads, pid, take_process, group);
+    return dp_pipe_each_end(pipe, reads, pid, pid, take_process, group);
 }
 
 static bool is_closed(int32_t pid, struct group *group)
