@@ -267,24 +267,30 @@ static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
     dp_waits_names_end(&l.names);
 }
 
-/* How bad a wait is that has lasted so long; 0: it is none to report. *members: the circle that it is in, of n. */
-static int badness(const struct dp_waits *w, const struct dp_waiting *wait, int64_t waited_ns,
-                   const struct dp_waiting **members, size_t *n)
+/* BEHIND_PIPE: of a thread that does not move at a pipe, which is worse than any wait that is only long. */
+enum badness { HARMLESS, LONG, BEHIND_PIPE, HOLDER_ENDED, CIRCLE };
+
+/* How bad a wait is that has lasted so long; HARMLESS: it is none to report. *members: the circle that it is in, of n.
+ */
+static enum badness badness(const struct dp_waits *w, const struct dp_waiting *wait, int64_t waited_ns,
+                            const struct dp_waiting **members, size_t *n)
 {
     bool is_join = wait->kind == DELTAPROF_LOCK_JOIN;
     *n = 0;
     if ((!is_join && !dp_waits_is_for_lock(wait)) || waited_ns < NEVER_WAKES_NS)
-        return 0;
+        return HARMLESS;
     if ((*n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX)))
-        return 3;
+        return CIRCLE;
     if (!dp_waits_goes_on(wait) || !dp_waits_is_blocked(wait))
-        return 0;
+        return HARMLESS;
     struct dp_holder holder = dp_waits_holder(wait);
     struct dp_at_pipe at;
     bool is_at_pipe = holder.tid && !holder.ended && !holder.is_elsewhere && dp_at_pipe_find(holder.tid, &at);
     if (is_join) /* one that reads may be idle */
-        return is_at_pipe && at.writes && at.ns >= AT_PIPE_NS && waited_ns >= STUCK_NS;
-    return (holder.ended || holder.ended_reader) && !dp_waits_may_time_out(wait) ? 2 : waited_ns >= STUCK_NS;
+        return is_at_pipe && at.writes && at.ns >= AT_PIPE_NS && waited_ns >= STUCK_NS ? BEHIND_PIPE : HARMLESS;
+    if ((holder.ended || holder.ended_reader) && !dp_waits_may_time_out(wait))
+        return HOLDER_ENDED;
+    return waited_ns < STUCK_NS ? HARMLESS : is_at_pipe && at.ns >= NEVER_WAKES_NS ? BEHIND_PIPE : LONG;
 }
 
 /* The next longest wait for a lock whose holder is not known: of two that wait for each other, both are to be seen. */
@@ -353,24 +359,24 @@ bool dp_waits_worst(char *text, size_t n_bytes, int64_t *waited_ns)
     struct line l = {.now_ns = dp_clock_ns()};
     struct dp_waits w = {0};
     size_t n;
-    int most = 0;
+    enum badness most = HARMLESS;
     dp_waits_read(&w);
     for (size_t i = 0; i < w.all.n; i++) {
         const struct dp_waiting *wait = &w.all.at[i];
-        int bad = badness(&w, wait, l.now_ns - wait->begin_ns, members, &n);
+        enum badness bad = badness(&w, wait, l.now_ns - wait->begin_ns, members, &n);
         if (bad > most || (bad && bad == most && wait->begin_ns < worst->begin_ns)) {
             most = bad;
             worst = wait;
         }
     }
-    bool found = most < 2 && describe_closed(&w, &l, waited_ns), is_closed = found;
+    bool found = most < HOLDER_ENDED && describe_closed(&w, &l, waited_ns), is_closed = found;
     if (!found)
         found = worst && !dp_waits_names_begin(&l.names);
     if (is_closed) {
         dp_text_format(text, n_bytes, "%s", l.text);
     } else if (found) {
         *waited_ns = l.now_ns - worst->begin_ns;
-        if (badness(&w, worst, *waited_ns, members, &n) == 3)
+        if (badness(&w, worst, *waited_ns, members, &n) == CIRCLE)
             add_deadlock(&l, members, n);
         else {
             add_stuck(&l, &w, worst);
