@@ -21,6 +21,9 @@ static const struct run {
     {0x130, 0x140, 0x100, 0x150, {{"outer", "outer", "f.c", 14, 10, 3 << 1}}, 1},
     {0x140, 0x150, 0x100, 0x150, {{"outer", "outer", "f.c", 20, 10, 0}}, 1}, /* has no sample */
     {0x200, 0x210, 0x200, 0x220, {{"inner()", "inner.cold", "f.c", 105, 100, 0}}, 1},
+    {0x400, 0x410, 0x400, 0x450, {{"one.llvm.7.cold", "one.llvm.7.cold", "f.c", 7, 7, 0}}, 1},
+    {0x410, 0x420, 0x400, 0x450, {{"one.part.0.cold.llvm.7", "one.part.0.cold.llvm.7", "f.c", 7, 7, 0}}, 1},
+    {0x420, 0x430, 0x400, 0x450, {{".cold", ".cold", "f.c", 7, 7, 0}}, 1},
     {0x210, 0x220, 0x200, 0x220, {{"inner()", NULL, "f.c", 0, 0, 0}}, 1}, /* its line is not known */
 };
 
@@ -113,6 +116,21 @@ static void a_function_has_all_its_lines_and_their_sums(void **state)
     dp_pgo_samples_fini(&s);
 }
 
+static void the_first_suffix_of_a_compiler_ends_a_name(void **state)
+{
+    struct dp_pgo_samples s = {.names = {.ops = &ops}};
+    struct dp_pgo_profile p = {.first = 0};
+    add(&s, 0x400, 2);
+    add(&s, 0x410, 3);
+    add(&s, 0x420, 4); /* all of its name: it stays */
+    assert_int_equal(dp_pgo_profile_make(&p, &s), 0);
+    n_text = 0;
+    assert_int_equal(dp_pgo_write_clang(&p, append, NULL), 0);
+    assert_string_equal(text, ".cold:4000:0\n 0: 4000\none:5000:5000\n 0: 5000\n");
+    dp_pgo_profile_fini(&p);
+    dp_pgo_samples_fini(&s);
+}
+
 static void samples_are_summed_from_start_to_before_end(void **state)
 {
     struct dp_pgo_samples s = samples_of_all();
@@ -140,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_function_has_all_its_lines_and_their_sums),
+        cmocka_unit_test(the_first_suffix_of_a_compiler_ends_a_name),
         cmocka_unit_test(samples_are_summed_from_start_to_before_end),
         cmocka_unit_test(bolt_gets_each_address),
     };
