@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof run --serve` whose server was killed: `deltaprof recover` writes what the processes of the family did."""
+"""Processes that were killed, alone or with the server of their family: `deltaprof recover` writes what they did."""
 import os
 import re
 import shutil
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 import reader
-from harness import BUILD, main, new_directory, skip, victim, wait_until
+from harness import BUILD, environment, main, new_directory, skip, victim, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 EXACT = 'heap_rate=1,cpu_rate=0,mutex_rate=0,block_rate=0,out=none,log=none'
@@ -74,6 +74,25 @@ def that_a_family_goes_on_without_its_server():
         run.wait()
         run.stdout.close()
         run.stderr.close()
+
+
+def that_a_process_with_keys_at_their_limits_is_recovered():
+    for conf in ('memory=4M,depth=1,max_samples=1,types=alloc,symbolize=none,unwind=fp',
+                 'memory=1G,depth=1024,max_samples=1000000000,types=waste,symbolize=lines,unwind=libunwind,address=elf,age=on'):
+        tables, out = tempfile.mkdtemp(prefix='deltaprof-test-', dir='/dev/shm'), new_directory()
+        p = subprocess.Popen([victim('works'), '70', 'wait'], env=environment(f'{EXACT},tables={tables},{conf}', out), stdout=subprocess.PIPE)
+        try:
+            assert p.stdout.readline() == b'done\n'
+            p.kill()
+            p.wait()
+            subprocess.run([DELTAPROF, 'recover', tables], check=True, timeout=60, stdout=subprocess.DEVNULL)
+            files = [reader.load(path) for path in reader.files(out, 'heap')]
+            assert sum(s.values['alloc_objects'] for f in files for s in f.samples) >= 70, conf
+        finally:
+            p.kill()
+            p.wait()
+            p.stdout.close()
+            shutil.rmtree(tables)
 
 
 def that_directories_of_families_without_tables_are_deleted():

@@ -308,19 +308,6 @@ def that_a_living_process_is_read_without_its_help():
         del os.environ['XDG_RUNTIME_DIR']
 
 
-def that_a_process_with_keys_at_their_limits_can_be_read():
-    for conf in ('memory=4M,depth=1,max_samples=1,types=alloc,symbolize=none,unwind=fp',
-                 'memory=1G,depth=1024,max_samples=1000000000,types=waste,symbolize=lines,unwind=libunwind,address=elf,age=on'):
-        with Tables() as t:
-            process = t.start(conf='heap_rate=1,cpu_rate=0,log=none,interval=0,' + conf)
-            wait_until(lambda: t.book()[2][0] > 1000)
-            t.kill(process)
-            t.deltaprof('recover', t.tables)
-            (file,) = reader.files(t.out, 'heap')
-            assert sum(sample.values['alloc_objects'] for sample in reader.load(file).samples) > 1000, conf
-            assert t.left() == [], conf
-
-
 def that_a_living_process_and_its_files_are_one_process():
     """What it has written and what its tables have since are states of one process: memory in use counts once."""
     with Tables() as t:
