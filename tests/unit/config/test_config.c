@@ -411,6 +411,39 @@ static void a_preload_writes_where_it_was_started(void **state)
     assert_string_equal(copy.tables, conf.tables);
 }
 
+/* As by a command, for a process that runs. */
+static void a_running_process_takes_keys_as_a_whole_or_not(void **state)
+{
+    static const char paths[] = "out, events, log and token need absolute paths here";
+    static const struct {
+        const char *text, *line; /* NULL: they are taken */
+    } rows[] = {
+        {"heap_rate=2k,out=/a", NULL},
+        {"heap_rate=2k,out=a", paths},
+        {"heap_rate=2k,log=a/b", paths},
+        {"heap_rate=2k,log=/a/b", NULL},
+        {"heap_rate=2k,out=/a,events=a/b", paths},
+        {"heap_rate=2k,out=/a,events=/a/b", NULL},
+        {"heap_rate=2k,token=a/b", paths},
+        {"heap_rate=2k,token=/a/b", NULL},
+        {"heap_rate=2k,events=/a/b", "events: needs out=DIR, where profiles are written"},
+        {"heap_rate=2k,lock_names=/no/such", "lock_names=/no/such: ENOENT"},
+        {"heap_rate=2k,depth=0", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setup(NULL);
+        conf.has_users_tables = true;
+        int err = dp_config_settings_amend(&conf, rows[i].text, &error);
+        assert_int_equal(err < 0, rows[i].line != NULL);
+        assert_int_equal(conf.heap_rate == 2048, err == 0);
+        assert_true(conf.has_users_tables);
+        if (rows[i].line && *rows[i].line)
+            assert_string_equal(error.line, rows[i].line);
+    }
+    assert_int_equal(dp_config_settings_amend(&conf, "tables=/t", &error), 0);
+    assert_false(conf.has_users_tables);
+}
+
 static void lines_are_formatted_and_cut(void **state)
 {
     char out[16];
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test_setup(globs_match_whole_names, setup),
         cmocka_unit_test_setup(the_environment_overrides_the_host_key_by_key, setup),
         cmocka_unit_test_setup(a_preload_writes_where_it_was_started, setup),
+        cmocka_unit_test_setup(a_running_process_takes_keys_as_a_whole_or_not, setup),
         cmocka_unit_test_setup(lines_are_formatted_and_cut, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

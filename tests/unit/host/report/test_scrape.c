@@ -10,9 +10,12 @@
 #include "host/report/totals.h"
 #include "host/table/labels.h"
 #include "host/report/consumer.h"
+#include "host/report/settings.h"
 #include "support/consumers.h"
 
 #include <deltaprof/hooks.h>
+
+#include <sys/resource.h>
 
 static void wait_on(unsigned lock, unsigned i, int64_t n, int64_t ns)
 {
@@ -178,6 +181,24 @@ static void totals_are_those_of_the_profile(void **state)
     assert_int_equal(after.by_lock[0].contentions, 0);
 }
 
+static void a_stack_without_a_limit_is_as_long_as_by_default(void **state)
+{
+    struct dp_config conf;
+    struct rlimit before, limit;
+    size_t bytes = dp_report_stack_bytes();
+    dp_config_init(&conf);
+    assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+    for (int i = 0; i < 2; i++) {
+        limit = (struct rlimit){i ? RLIM_INFINITY : 1 << 20, before.rlim_max};
+        if (setrlimit(RLIMIT_STACK, &limit))
+            continue; /* the hard limit is lower */
+        bytes = i ? bytes : 1 << 20;
+        assert_int_equal(dp_report_init(&conf), 0);
+        assert_int_equal(dp_report_stack_bytes(), bytes);
+    }
+    setrlimit(RLIMIT_STACK, &before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_told_by_its_kind),
         cmocka_unit_test(a_long_window_is_stated_as_one_that_databases_take),
         cmocka_unit_test(totals_are_those_of_the_profile),
+        cmocka_unit_test(a_stack_without_a_limit_is_as_long_as_by_default),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
 }
