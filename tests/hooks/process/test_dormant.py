@@ -223,9 +223,9 @@ def that_commands_of_several_shells_take_turns():
 def that_it_says_on_stderr_what_is_wrong():
     for churning in 0, 2:
         with Victim(churning) as v:
+            assert not churning or f'process {v.pid}: exe= excludes this program' in command('on', v.pid, '--wait', '60s', '-o', 'exe=none*', status=None)
             command('on', v.pid, '--wait', '50ms' if not churning else '60s', '-o', 'out=/proc/none/x', status=0 if churning else 3)
-            v.say('warm')
-            wait_until(v.has_agent)
+            wait_until(lambda: v.say('warm') >= 0 and v.has_agent())
             command('set', v.pid, '--wait', '60s', 'heap_rate=1')
             v.say('warm')
             off(v.pid)
