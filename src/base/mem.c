@@ -234,40 +234,33 @@ int dp_mem_reserve(size_t n_bytes)
     return reserved.at ? 0 : -ENOMEM;
 }
 
-void *dp_mem_table(size_t n_bytes)
-{
-    return dp_mem_table_growing(n_bytes, n_bytes);
-}
-
-void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes)
+/* Cuts a piece from the begin of the reservation, or from its end; one that does not fit is mapped by itself. */
+static void *cut_table(size_t n_bytes, size_t most_bytes, bool at_end)
 {
     size_t size = dp_page_ceil(most_bytes);
-    void *p = NULL;
     if (size < most_bytes || charge(dp_page_ceil(n_bytes)))
         return NULL;
-    if (size <= reserved.left) {
-        p = reserved.at;
-        reserved.at += size;
-        reserved.left -= size;
-    } else if (!(p = dp_mem_map_unused(most_bytes))) {
-        dp_mem_uncharge(n_bytes);
+    if (size > reserved.left) {
+        void *p = dp_mem_map_unused(most_bytes);
+        if (!p)
+            dp_mem_uncharge(n_bytes);
+        return p;
     }
-    return p;
+    reserved.left -= size;
+    if (at_end)
+        return reserved.at + reserved.left;
+    reserved.at += size;
+    return reserved.at - size;
+}
+
+void *dp_mem_table(size_t n_bytes)
+{
+    return cut_table(n_bytes, n_bytes, false);
 }
 
 void *dp_mem_table_shared(size_t n_bytes, size_t most_bytes)
 {
-    size_t size = dp_page_ceil(most_bytes);
-    void *p = NULL;
-    if (size < most_bytes || charge(dp_page_ceil(n_bytes)))
-        return NULL;
-    if (size <= reserved.left) {
-        reserved.left -= size;
-        p = reserved.at + reserved.left;
-    } else if (!(p = dp_mem_map_unused(most_bytes))) {
-        dp_mem_uncharge(n_bytes);
-    }
-    return p;
+    return cut_table(n_bytes, most_bytes, true);
 }
 
 bool dp_mem_charge_spare(size_t n_bytes)

@@ -72,10 +72,9 @@ void *dp_mem_map_unused(size_t n_bytes);
 int dp_mem_reserve(size_t n_bytes);
 void *dp_mem_table(size_t n_bytes);
 
-/* A table that may grow: address space for most_bytes, of which n_bytes are charged now. Context: init, one thread. */
-void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes);
 /*
- * The same from the end of the reservation: each lies directly before the last one.
+ * A table that may grow: address space for most_bytes, of which n_bytes are charged now, from the end of the
+ * reservation: each lies directly before the last one. Context: init, one thread.
  */
 void *dp_mem_table_shared(size_t n_bytes, size_t most_bytes);
 /* Charges n_bytes more of a growing table, if three tenths of the cap are still free afterwards: reports need those.

@@ -272,7 +272,11 @@ static int create_timer(dp_cpu_slot slot, int32_t tid, int sig, int64_t period_n
     return 0;
 }
 
-int dp_cpu_thread_arm(dp_cpu_slot slot)
+/*
+ * Creates the thread's timer, with a first interval that is drawn. Deletes it again if the profile ended meanwhile. 0;
+ * -EDQUOT: no timer may be created; -errno. Any thread may do it for any other one.
+ */
+static int arm_thread(dp_cpu_slot slot)
 {
     int saved = errno, sig = dp_load_relaxed(&dp_cpu_state.sig);
     int64_t period_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
@@ -288,7 +292,7 @@ int dp_cpu_thread_arm(dp_cpu_slot slot)
 void dp_cpu_thread_time(dp_cpu_slot slot)
 {
     struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
-    if (dp_load_relaxed(&thread->timer) || !dp_cpu_thread_arm(slot) || dp_load_relaxed(&thread->is_untimed))
+    if (dp_load_relaxed(&thread->timer) || !arm_thread(slot) || dp_load_relaxed(&thread->is_untimed))
         return;
     dp_store_relaxed(&thread->is_untimed, 1);
     dp_stats_add(DP_STAT_CPU_UNTIMED, 1);

@@ -76,11 +76,6 @@ void dp_cpu_thread_remove(dp_cpu_slot slot, int32_t tid);
  */
 bool dp_cpu_thread_renew(dp_cpu_slot slot, int64_t credited_ns);
 
-/*
- * Creates the thread's timer, with a first interval that is drawn. Deletes it again if the profile ended meanwhile. 0;
- * -EDQUOT: no timer may be created; -errno. Any thread may do it for any other one.
- */
-int dp_cpu_thread_arm(dp_cpu_slot slot);
 void dp_cpu_thread_disarm(dp_cpu_slot slot);
 
 /* The same for a thread that has no timer; counts it if it can have none. */

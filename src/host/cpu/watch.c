@@ -65,7 +65,7 @@ static struct {
 } watch;
 static struct dp_log_cause cause;
 
-int64_t dp_cpu_period_ns(void)
+static int64_t wanted_period_ns(void)
 {
     int64_t rate_ns = dp_load_relaxed(&watch.rate_ns);
     return rate_ns ? rate_ns : dp_load_relaxed(&watch.n_windows) ? dp_load_relaxed(&watch.window_ns) : 0;
@@ -286,7 +286,7 @@ static void end(void)
 static void apply(void)
 {
     int64_t now_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
-    int64_t wanted_ns = dp_load_relaxed(&watch.forbidden) ? 0 : dp_cpu_period_ns();
+    int64_t wanted_ns = dp_load_relaxed(&watch.forbidden) ? 0 : wanted_period_ns();
     if (now_ns == wanted_ns)
         return;
     if (wanted_ns)

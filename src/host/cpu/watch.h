@@ -21,8 +21,7 @@ void dp_cpu_tune(int64_t period_ns);
 void dp_cpu_window_begin(int64_t period_ns);
 void dp_cpu_window_end(void);
 
-/* The period in force; 0: off. The second is for profiles: the last one that was in force, while it is off. */
-int64_t dp_cpu_period_ns(void);
+/* The period in force; while the profile is off, the last one that was. */
 int64_t dp_cpu_profile_period_ns(void);
 
 /* Looks for threads that began or ended unseen. Returns when to look again (dp_clock_ns); INT64_MAX: it is off. */

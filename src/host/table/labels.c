@@ -76,7 +76,7 @@ void dp_labels_add(bool threads, bool traces)
     dp_store_relaxed(&dp_labels_added, (threads ? DP_LABELS_THREAD : 0u) | (traces ? DP_LABELS_TRACE : 0u));
 }
 
-uint32_t dp_labels_with_trace(uint32_t set)
+static uint32_t add_trace_id(uint32_t set)
 {
     static const char digits[] = "0123456789abcdef";
     uint64_t trace[DP_TRACE_WORDS];
@@ -93,15 +93,8 @@ uint32_t dp_labels_with_trace(uint32_t set)
     return traced ? traced : set;
 }
 
-uint32_t dp_labels_with_added(uint32_t set, unsigned added)
-{
-    if (added & DP_LABELS_TRACE)
-        set = dp_labels_with_trace(set);
-    return added & DP_LABELS_THREAD ? dp_labels_with_thread(set) : set;
-}
-
 /* Reads the name at each sample, because it may change at any time, also by another thread. */
-uint32_t dp_labels_with_thread(uint32_t set)
+static uint32_t add_thread_name(uint32_t set)
 {
     char name[16 + 1] = {0}; /* TASK_COMM_LEN */
     int kept = errno;
@@ -109,6 +102,13 @@ uint32_t dp_labels_with_thread(uint32_t set)
     errno = kept;
     uint32_t named = known ? dp_label_set_find(set, "thread", name) : 0;
     return named ? named : set;
+}
+
+uint32_t dp_labels_with_added(uint32_t set, unsigned added)
+{
+    if (added & DP_LABELS_TRACE)
+        set = add_trace_id(set);
+    return added & DP_LABELS_THREAD ? add_thread_name(set) : set;
 }
 
 /* ---- deltaprof.h ---- */

@@ -27,10 +27,7 @@ extern _Atomic unsigned dp_labels_added DP_INTERNAL;
 #define DP_LABELS_TRACE_KEY   "trace_id"
 #define DP_LABELS_LOCK_AT_KEY "lock_at" /* where a lock is: reports add it (struct dp_kind_source) */
 
-/* The set with the name of the calling thread added; with its trace id, if it has one; with those of the two asked for.
- */
-uint32_t dp_labels_with_thread(uint32_t set);
-uint32_t dp_labels_with_trace(uint32_t set);
+/* The set with those of the two that `added` names: the calling thread's name, and its trace id, if it has one. */
 uint32_t dp_labels_with_added(uint32_t set, unsigned added);
 
 /* The labels of a sample: those that a runtime gave with its stack, else the calling thread's; and those added. */

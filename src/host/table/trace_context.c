@@ -53,7 +53,8 @@ static const struct vector_entry *vector_of(uintptr_t thread_pointer)
     return *(const struct vector_entry *const *)thread_pointer;
 }
 
-uintptr_t dp_trace_context_address(struct dp_trace_place place)
+/* The address of the calling thread's variable; 0: it has none yet. */
+static uintptr_t find_address(struct dp_trace_place place)
 {
     uintptr_t pointer = dp_trace_context_thread_pointer();
     if (!place.module)
@@ -75,7 +76,7 @@ static bool is_readable(uintptr_t record)
 static __attribute__((noinline, no_sanitize("address", "thread"))) bool read_published(uint64_t place,
                                                                                        uint64_t trace[DP_TRACE_WORDS])
 {
-    uintptr_t at = dp_trace_context_address((struct dp_trace_place){(uint32_t)(place >> 32), (int32_t)place});
+    uintptr_t at = find_address((struct dp_trace_place){(uint32_t)(place >> 32), (int32_t)place});
     const volatile unsigned char *record = at ? *(const volatile unsigned char *volatile *)at : NULL;
     if (!record || !is_readable((uintptr_t)record) || record[VALID_AT] != 1)
         return false;

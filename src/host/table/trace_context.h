@@ -26,6 +26,4 @@ struct dp_trace_place {
     int32_t offset;  /* in the module's block, or from the thread pointer */
 };
 void dp_trace_context_place(struct dp_trace_place place);
-/* The address of the calling thread's variable; 0: it has none yet. Context: hook. */
-uintptr_t dp_trace_context_address(struct dp_trace_place place);
 uintptr_t dp_trace_context_thread_pointer(void);

@@ -71,7 +71,7 @@ static size_t add_text(char *to, size_t at, const char *text)
     return at;
 }
 
-int64_t dp_wall_queue_ns_of(int32_t tid)
+static int64_t queue_ns_of(int32_t tid)
 {
     char path[64], digits[12];
     size_t at = add_text(path, 0, "/proc/self/task/"), n = 0;
@@ -95,7 +95,7 @@ struct dp_wall_clocks dp_wall_clocks_read(int32_t tid, bool begins)
     for (int i = 0; i < READS_MAX; i++) { /* again, if this thread was preempted meanwhile */
         int64_t before_ns = dp_clock_ns();
         clocks.clock_ns = dp_cpu_clock_ns(tid);
-        clocks.queue_ns = dp_wall_queue_ns_of(tid);
+        clocks.queue_ns = queue_ns_of(tid);
         clocks.now_ns = dp_clock_ns();
         int64_t took_ns = clocks.now_ns - before_ns;
         if (begins)

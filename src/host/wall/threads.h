@@ -104,7 +104,6 @@ struct dp_wall_clocks dp_wall_clocks_read(int32_t tid, bool begins);
 
 /* A thread's time in queues of processors, from its file schedstat, which fd is open on. -1: not known. */
 int64_t dp_wall_queue_ns(int fd);
-int64_t dp_wall_queue_ns_of(int32_t tid);
 
 /*
  * Divides the time since until_ns. The slot must be claimed. where: the record of the place where the thread is off the

@@ -52,7 +52,8 @@ static int type_named(const struct dp_model *m, const char *name)
     return type < m->types.n ? (int)type : -1;
 }
 
-size_t dp_leaks_own_frame(const struct dp_query *v)
+/* The number of the first frame of v->stack that is the user's own code; v->stack.n: none is. */
+static size_t find_own_frame(const struct dp_query *v)
 {
     const struct dp_query_naming_frame *frames = v->frames.at.at;
     for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, users know the runtime's functions */
@@ -66,7 +67,7 @@ size_t dp_leaks_own_frame(const struct dp_query *v)
 
 size_t dp_leaks_shown_frame(const struct dp_query *v)
 {
-    size_t own = dp_leaks_own_frame(v);
+    size_t own = find_own_frame(v);
     if (own < v->stack.n)
         return own;
     for (size_t i = 0; i < v->stack.n; i++)
@@ -114,7 +115,7 @@ static int find_stack(struct dp_leaks_series *s, uint32_t row, uint32_t *stack)
             return shown;
         *known = NO_STACK;
         if (shown) {
-            size_t own = s->from_own ? dp_leaks_own_frame(v) : 0;
+            size_t own = s->from_own ? find_own_frame(v) : 0;
             uint32_t number = dp_query_stacks_add(&s->stacks, v, own < v->stack.n ? own : 0);
             if (number == DP_STRINGS_NONE)
                 return -ENOMEM;

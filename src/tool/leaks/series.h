@@ -51,7 +51,6 @@ struct dp_leaks_series {
 int dp_leaks_series_read(struct dp_leaks_series *);
 void dp_leaks_series_fini(struct dp_leaks_series *);
 
-/* The number of the first frame of v->stack that is the user's own code; v->stack.n: none is. */
-size_t dp_leaks_own_frame(const struct dp_query *v);
-/* The frame to name for a stack: that one, else the first function of a runtime's library, else the leaf. */
+/* The frame to name for a stack: the first one that is the user's own code, else the first function of a runtime's
+ * library, else the leaf. */
 size_t dp_leaks_shown_frame(const struct dp_query *v);
