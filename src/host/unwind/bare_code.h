@@ -17,6 +17,8 @@ struct dp_bare_code {
     uintptr_t start, end;
     uintptr_t ends[DP_BARE_CODE_ENDS_MOST];
     uint32_t n_ends;
+    bool is_sure; /* x86_64: a path passes no call and no jump through a register, behind which another function may lie
+                   */
 };
 
 enum dp_bare_code_end {
@@ -44,8 +46,8 @@ void dp_bare_code_init(void);
 bool dp_bare_code_find(uintptr_t pc, bool is_caller, struct dp_cfi_row *row);
 
 /*
- * The same for other code of a file, from start to end: false if no row was found. Only on aarch64: there the link
- * register tells where a path left its function.
+ * The same for other code of a file, from start to end: false if no row was found. For a caller on aarch64 only: there
+ * the link register tells where a path left its function.
  */
 bool dp_bare_code_find_in(uintptr_t start, uintptr_t end, uintptr_t pc, bool is_caller, struct dp_cfi_row *row);
 

@@ -18,12 +18,13 @@ struct dp_bare_code_place {
     bool by_fp;                 /* the base is the frame pointer at the begin; else the stack pointer then */
     bool has_fp, has_ra;        /* the register was taken from the stack */
     bool knows_fp;              /* fp_up has a value */
-    /* The rest is aarch64's. */
-    bool lost_link;             /* a call, or a load of something else, has overwritten the link register */
+    bool pushed_fp;             /* x86_64: the instruction before pushed the frame pointer */
     bool kept_fp, kept_ra;      /* the register was put on the stack with the value that it has at the begin */
     int64_t fp_place, ra_place; /* where, above the base */
-    uint32_t number_in;         /* a register that has a number from the code; 0: none */
-    uint32_t sum_in;            /* a register that has the sum of two others; 0: none */
+    /* The rest is aarch64's. */
+    bool lost_link;     /* a call, or a load of something else, has overwritten the link register */
+    uint32_t number_in; /* a register that has a number from the code; 0: none */
+    uint32_t sum_in;    /* a register that has the sum of two others; 0: none */
     int64_t number;
 };
 

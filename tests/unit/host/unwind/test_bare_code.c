@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules that are read from code: against the unwind data that libc's and this program's code have. */
 #include "host/unwind/bare_code.h"
+#include "host/unwind/instruction.h"
 #include "host/unwind/rule.h"
 
 #include <setjmp.h>
@@ -117,7 +118,49 @@ static void calls_return_to_where_the_unwind_data_say(void **state)
 #endif
 }
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+
+/* no operand, two bytes, operands of memory */
+static bool is_padding(uintptr_t pc)
+{
+    static const char *const starts[] = {"\x90", "\x66\x90", "\x0f\x1f", "\x66\x0f\x1f", "\x66\x2e\x0f\x1f"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (memcmp((const void *)pc, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The number of bytes up to the next instruction that is no padding, which is never run; 0: it is not known. */
+static uintptr_t bytes_of(uintptr_t pc)
+{
+    struct dp_instruction i;
+    uintptr_t at = pc;
+    do {
+        if (!dp_instruction_decode((const uint8_t *)at, &i))
+            return 0;
+        at += i.n_bytes;
+    } while (is_padding(at));
+    return at - pc;
+}
+
+/*
+ * Whether two rules lead to the same caller although they differ: in a frame that both registers lead to, the stack
+ * pointer does, too; and until it is changed, or after it was loaded again, the frame pointer is the caller's.
+ */
+static bool are_equal(uint32_t read, uint32_t rule)
+{
+    if (dp_rule_kind(read) == DP_RULE_SP && dp_rule_kind(rule) == DP_RULE_FP)
+        return dp_rule_offset(rule) == 16 && dp_rule_slot(read) == dp_rule_slot(rule);
+    return dp_rule_kind(read) == dp_rule_kind(rule) && dp_rule_offset(read) == dp_rule_offset(rule) &&
+           (dp_rule_slot(read) == dp_rule_slot(rule) || !dp_rule_slot(read));
+}
+
+#else
+
+static uintptr_t bytes_of(uintptr_t pc)
+{
+    return STEP_BYTES;
+}
 
 /*
  * Whether two rules lead to the same caller although they differ: where a register was stored, and behind the load of
@@ -133,15 +176,17 @@ static bool are_equal(uint32_t read, uint32_t rule)
            dp_rule_slot(read) == dp_rule_slot(rule) && dp_rule_ra(read) == dp_rule_ra(rule);
 }
 
+#endif
+
 /* Every instruction of every eighth function in libc, also without the names of functions that never return. */
 static void interrupted_code_returns_to_where_the_unwind_data_say(void **state)
 {
-    struct dp_bare_code code = {.start = of_libc.start, .end = of_libc.end};
+    struct dp_bare_code code = {.start = of_libc.start, .end = of_libc.end, .is_sure = true};
     uint32_t n_same = 0, n_other = 0, n_unknown = 0;
     for (uint32_t i = 0; i + 1 < of_libc.cfi.n_fdes; i += 8) {
         uintptr_t from = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i],
                   to = of_libc.cfi.hdr + (uintptr_t)of_libc.cfi.fdes[2 * i + 2];
-        for (uintptr_t pc = from; pc + STEP_BYTES <= to && to - from < 16384; pc += STEP_BYTES) {
+        for (uintptr_t pc = from, n_bytes; pc < to && to - from < 16384 && (n_bytes = bytes_of(pc)); pc += n_bytes) {
             struct dp_cfi_row row, read = {0};
             if (dp_cfi_find(&of_libc.cfi, pc, &row) <= 0)
                 continue;
@@ -158,11 +203,14 @@ static void interrupted_code_returns_to_where_the_unwind_data_say(void **state)
     }
     print_message("%u the same, %u another one, %u unknown\n", n_same, n_other, n_unknown);
     assert_true(n_same > 10000);
+#if defined(__aarch64__)
     assert_int_equal(n_other, 0);
     assert_true(n_unknown * 8 < n_same);
-}
-
+#else
+    assert_true(n_other * 1000 < n_same); /* some assembly of libc pushes without unwind data */
+    assert_true(n_unknown < n_same);
 #endif
+}
 
 #if defined(__x86_64__)
 
@@ -207,6 +255,49 @@ static void a_frame_pointer_leads_to_the_frame(void **state)
     assert_int_equal(FOLLOW(lea, 0, &row), DP_BARE_CODE_RETURNS);
     assert_int_equal(row.reg, DP_REG_FP);
     assert_int_equal(row.offset, 16);
+}
+
+/* The same code, followed without calls, as that of any file is. */
+static enum dp_bare_code_end follow_surely(const char *bytes, size_t n_bytes, size_t from, struct dp_cfi_row *row)
+{
+    static uint8_t memory[64];
+    memset(memory, 0xf4, sizeof memory);
+    memcpy(memory, bytes, n_bytes);
+    struct dp_bare_code code = {.start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory, .is_sure = true};
+    *row = (struct dp_cfi_row){0};
+    return dp_bare_code_follow(&code, (uintptr_t)memory + from, false, row);
+}
+
+static void a_frame_that_is_not_made_yet_is_not_passed(void **state)
+{
+    /* test; je; push %rbp; mov %rsp, %rbp; push %rbx; call; mov -8(%rbp), %rbx; leave; ret */
+    static const char code[] = "\x85\xff\x74\x0e\x55\x48\x89\xe5\x53\xe8\0\0\0\0\x48\x8b\x5d\xf8\xc9\xc3";
+    static const size_t pcs[] = {0, 2, 4, 5}, offsets[] = {8, 8, 8, 16};
+    struct dp_cfi_row row;
+    for (size_t i = 0; i < sizeof pcs / sizeof *pcs; i++) {
+        assert_int_equal(follow_surely(code, sizeof code - 1, pcs[i], &row), DP_BARE_CODE_RETURNS);
+        assert_int_equal(row.reg, DP_REG_SP);
+        assert_int_equal(row.offset, offsets[i]);
+        assert_int_equal(row.fp.how, DP_SAVED_SAME);
+    }
+    assert_int_equal(follow_surely(code, sizeof code - 1, 8, &row), DP_BARE_CODE_UNKNOWN); /* a call follows */
+    assert_int_equal(follow_surely(code, sizeof code - 1, 14, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.reg, DP_REG_FP);
+    assert_int_equal(row.offset, 16);
+    assert_int_equal(follow_surely(code, sizeof code - 1, 19, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.reg, DP_REG_SP);
+    assert_int_equal(row.offset, 8);
+}
+
+static void a_frame_pointer_that_is_pushed_later_is_the_callers(void **state)
+{
+    /* pop %rbx; push %rbp; mov %rsp, %rbp; sub $16, %rsp; leave; ret */
+    static const char code[] = "\x5b\x55\x48\x89\xe5\x48\x83\xec\x10\xc9\xc3";
+    struct dp_cfi_row row;
+    assert_int_equal(FOLLOW(code, 0, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(row.reg, DP_REG_SP);
+    assert_int_equal(row.offset, 16);
+    assert_int_equal(row.fp.how, DP_SAVED_SAME);
 }
 
 static void the_other_side_of_a_jump_is_tried(void **state)
@@ -430,8 +521,11 @@ int main(void)
         cmocka_unit_test(a_frame_pointer_leads_to_the_frame),
         cmocka_unit_test(the_other_side_of_a_jump_is_tried),
         cmocka_unit_test(code_that_never_returns_has_no_caller),
-#if defined(__aarch64__)
         cmocka_unit_test(interrupted_code_returns_to_where_the_unwind_data_say),
+#if defined(__x86_64__)
+        cmocka_unit_test(a_frame_that_is_not_made_yet_is_not_passed),
+        cmocka_unit_test(a_frame_pointer_that_is_pushed_later_is_the_callers),
+#else
         cmocka_unit_test(a_large_frame_is_taken_off_by_a_number_in_a_register),
         cmocka_unit_test(registers_that_are_stored_later_still_have_the_callers_values),
         cmocka_unit_test(a_last_call_through_a_register_returns_to_the_caller),

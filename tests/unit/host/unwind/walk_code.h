@@ -47,7 +47,13 @@ enum { CFA_AT_ENTRY = 0 };
 #define SIGRETURN "0x68,0x11,0x80,0xd2,0x01,0,0,0xd4,0,0,0,0,0,0,0"
 #endif
 /* The no-op keeps the assembler from moving the directives that follow into a record that functions share. */
-#define FUNCTION(directives) "  .cfi_startproc\n  .cfi_escape 0\n" directives "  .skip 16\n  .cfi_endproc\n"
+/* Instructions of which no path leads on: hlt, or zeros, which aarch64 does not have. */
+#if defined(__x86_64__)
+#define CODE_BYTES "  .skip 16, 0xf4\n"
+#else
+#define CODE_BYTES "  .skip 16\n"
+#endif
+#define FUNCTION(directives) "  .cfi_startproc\n  .cfi_escape 0\n" directives CODE_BYTES "  .cfi_endproc\n"
 #define ALL_O(n, ...)        ".set o, 1\n.rept " #n "\n" __VA_ARGS__ " .set o, o+1\n.endr\n"
 #define ALL_S(...)           " .set s, 0\n .rept 8\n" __VA_ARGS__ "  .set s, s+1\n .endr\n"
 #define BIG(o, s)            ".set s," #s "\n" FUNCTION("  .cfi_def_cfa_offset 8*" #o "\n" SAVED)
@@ -66,7 +72,7 @@ __asm__(".pushsection .text.walk_model,\"ax\",%progbits\n.balign 16\n"
         "  .cfi_startproc\n  .cfi_escape 0\n  .cfi_signal_frame\n  .byte 0," SIGRETURN "\n  .cfi_endproc\n"
         FUNCTION("  .cfi_def_cfa " OTHER ", 16\n")
         FUNCTION("  .cfi_def_cfa_offset 12\n")
-        "  .skip 16\n.set s, 2\n"
+        CODE_BYTES ".set s, 2\n"
         FUNCTION(FACTORED(0)) FUNCTION(FACTORED(1) SAVED) FUNCTION(FACTORED(6))
         FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa_offset 8*4\n" SAVED)
         FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa " FP ", 8*2\n" SAVED)
