@@ -12,6 +12,7 @@
 #include "hook.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,22 +26,34 @@ __attribute__((noinline)) void dp_before_exec(const char *path)
     errno = saved_errno;
 }
 
-#define EXEC(name, path, parameters, arguments)                    \
+#ifdef DP_WRAP /* a program that was not preloaded: its children are not either */
+#define dp_say_if_musl(path) ((void)(path))
+#endif
+
+/* A name without a slash is searched for in PATH, by libc. */
+static void say_of_file(const char *file)
+{
+    if (strchr(file, '/'))
+        dp_say_if_musl(file);
+}
+
+#define EXEC(name, path, say, parameters, arguments)               \
     DP_HOOK int dp_##name parameters __asm__(DP_HOOK_NAME(#name)); \
     int dp_##name parameters                                       \
     {                                                              \
         dp_before_exec(path);                                      \
+        say;                                                       \
         return DP_REAL(name) arguments;                            \
     }
 
-EXEC(execve, path, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
-EXEC(execv, path, (const char *path, char *const argv[]), (path, argv))
-EXEC(execvp, NULL, (const char *file, char *const argv[]), (file, argv))
-EXEC(execvpe, NULL, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
-EXEC(fexecve, NULL, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
-EXEC(execl, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
-EXEC(execle, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
-EXEC(execlp, NULL, (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()))
+EXEC(execve, path, dp_say_if_musl(path), (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+EXEC(execv, path, dp_say_if_musl(path), (const char *path, char *const argv[]), (path, argv))
+EXEC(execvp, NULL, say_of_file(file), (const char *file, char *const argv[]), (file, argv))
+EXEC(execvpe, NULL, say_of_file(file), (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+EXEC(fexecve, NULL, (void)0, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+EXEC(execl, path, dp_say_if_musl(path), (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
+EXEC(execle, path, dp_say_if_musl(path), (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
+EXEC(execlp, NULL, say_of_file(file), (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()))
 
 /* Not in symbols.h: an old libc lacks it, and missing functions must not be searched for (real.c). */
 DP_HOOK int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags);

@@ -113,6 +113,9 @@ unsigned dp_real_allocator(void);
  * is one step of a search in PATH. errno is kept.
  */
 void dp_before_exec(const char *path);
+extern bool dp_was_preloaded; /* and is on (init.c) */
+/* Says a line if the program that will be executed uses musl (other_libc.c). */
+void dp_say_if_musl(const char *path);
 
 /* Called by the main thread: from then on its end is noticed, however it ends. Context: init. */
 void dp_watch_main(void);

@@ -18,6 +18,8 @@
 
 struct dp_range dp_libc, dp_loader, dp_allocator;
 
+bool dp_was_preloaded;
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -158,6 +160,7 @@ __attribute__((constructor)) static void init(void)
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
     if (preloaded(&seen) && deltaprof_start_preloaded(Py_GetVersion ? "depth=512" : NULL) == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
+        dp_was_preloaded = true;
         dp_watch_exit();
 #ifndef __GLIBC__
         deltaprof_say_info("musl: no lines, no libunwind; holders that locked by a try function are not known");
