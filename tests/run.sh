@@ -25,7 +25,7 @@ for program in meson ninja pkg-config; do
     command -v $program >/dev/null || give_up "$program is not installed, and nothing can be built without it"
 done
 again= # what has been installed meanwhile is found
-[ ! -f "$build/build.ninja" ] || again=--reconfigure
+[ ! -f "$build/build.ninja" ] || again='--reconfigure -Dtests=enabled'
 timeout 300 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
 timeout 1800 ninja -C "$build" all meson-test-prereq </dev/null || give_up "the build failed"
 timeout 600 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
