@@ -12,14 +12,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
+
+/* The file of this program, also where /proc is not mounted. */
+static void find_self(char self[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    self[n < 0 ? 0 : n] = 0;
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    if (n < 0 && executed && !realpath(executed, self))
+        *self = 0;
+}
 
 int dp_query_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
                               char dir[PATH_MAX])
 {
     char candidate[2 * PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
-    self[n < 0 ? 0 : n] = 0;
+    find_self(self);
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = 0;
