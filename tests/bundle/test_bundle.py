@@ -145,8 +145,8 @@ class InRoot:
         shutil.rmtree(cls.root)
         shutil.rmtree(cls.tables)
 
-    def start(self, *command, before=(), env={}):
-        script = 'mount -t proc proc "$1/proc" && mount --bind "$2" "$1/dev/shm" && shift 2 && exec "$@"'
+    def start(self, *command, before=(), env={}, has_proc=True):
+        script = ('mount -t proc proc "$1/proc" && ' if has_proc else '') + 'mount --bind "$2" "$1/dev/shm" && shift 2 && exec "$@"'
         return subprocess.Popen(['unshare', '--mount', *before, 'sh', '-c', script, 'sh', self.root, self.tables, sys.executable, '-c', IN_ROOT,
                                  self.root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={'IN_' + name: value for name, value in env.items()})
@@ -275,11 +275,16 @@ class Slim(InRoot, unittest.TestCase):
         with open(cls.root + '/etc/hosts', 'w') as f:
             f.write('127.0.0.1 localhost\n')
 
+    def test_a_root_without_proc(self):
+        process = self.start(*self.command('run', '-o', 'heap_rate=1,out=/tmp/without', '--', '/victim'), has_proc=False)
+        self.assertEqual(process.communicate(timeout=60), ('ready\n', ''))
+        self.assertEqual(self.sums('/tmp/without'), EXACT)
+
 
 class Image(Slim):
     """A root like that with the image of examples/deploy/oci.sh mounted, as two other programs read it."""
     top = '/deltaprof'
-    test_push = test_a_changed_place = None
+    test_push = test_a_changed_place = test_a_root_without_proc = None
 
     @classmethod
     def fill(cls):
