@@ -190,8 +190,9 @@ static size_t write_stack(const struct range *range, char *text, size_t n_bytes)
 static size_t write_mapping(uintptr_t address, char *text, size_t n_bytes)
 {
     static const char *const words[DP_VMA_KINDS] = {
-        [DP_VMA_BRK] = "in the heap",    [DP_VMA_ARENA] = "in the heap",       [DP_VMA_BLOCKS] = "in the heap",
-        [DP_VMA_MAPPED] = "in the heap", [DP_VMA_SHARED] = "in shared memory", [DP_VMA_FILE] = "in a mapped file",
+        [DP_VMA_BRK] = "in the heap",         [DP_VMA_ARENA] = "in the heap",
+        [DP_VMA_BLOCKS] = "in the heap",      [DP_VMA_MAPPED] = "in anonymous memory",
+        [DP_VMA_SHARED] = "in shared memory", [DP_VMA_FILE] = "in a mapped file",
     };
     size_t low = 0, high;
     read_list();

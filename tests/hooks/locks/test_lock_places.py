@@ -57,6 +57,11 @@ def that_the_stack_of_a_thread_is_named_by_the_thread():
     assert at == 'on the stack of thread victim_lock_pla', at
 
 
+def that_memory_whose_owner_is_not_known_is_not_called_the_heap():
+    r = run([victim('lock_places')], CONF)
+    assert places(r, 'mutex')['holds_tls'] == {'in anonymous memory'}, places(r, 'mutex')['holds_tls']
+
+
 def that_thousands_of_locks_in_one_place_are_one_row():
     n = 3000
     r = run([victim('lock_places'), str(n)], CONF)

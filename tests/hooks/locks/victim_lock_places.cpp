@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// victim_lock_places.cpp - threads wait for locks in static storage, in blocks and on stacks, a function for each:
+// victim_lock_places.cpp - threads wait for locks in static storage, blocks, TLS and on stacks, a function for each:
 //
 //     victim_lock_places [N [stays]]
 //
@@ -51,6 +51,7 @@ CASE(table, pthread_rwlock_t, pthread_rwlock_wrlock, pthread_rwlock_unlock)
 CASE(block, std::mutex, LOCK, UNLOCK)
 CASE(stack, pthread_mutex_t, pthread_mutex_lock, pthread_mutex_unlock)
 CASE(other_stack, pthread_mutex_t, pthread_mutex_lock, pthread_mutex_unlock)
+CASE(tls, pthread_mutex_t, pthread_mutex_lock, pthread_mutex_unlock)
 CASE(many, pthread_mutex_t, pthread_mutex_lock, pthread_mutex_unlock)
 
 extern "C" {
@@ -70,6 +71,8 @@ struct Cache {
     static Cache instance;
 };
 Cache Cache::instance;
+
+static thread_local pthread_mutex_t of_thread = PTHREAD_MUTEX_INITIALIZER;
 
 static bool has_work;
 extern "C" APART void *waits_cond(void *)
@@ -136,6 +139,7 @@ int main(int argc, char **argv)
     holds_block(&connection->mutex);
     holds_stack(&on_stack);
     holds_other_stack(its_lock);
+    holds_tls(&of_thread);
     for (int i = 0; i < n; i++) {
         pthread_mutex_t *lock = static_cast<pthread_mutex_t *>(std::malloc(sizeof *lock)); // until the end
         pthread_mutex_init(lock, nullptr);
