@@ -157,7 +157,9 @@ class Check(Case):
         self.assertEqual(out['budgets'][1]['value'], 5_000_000)
         both = json.loads(self.run_it('check', '--json', '--max-growth', '1%', '--max', '8k', directory, directory))
         self.assertEqual((both['status'], both['budgets'][0]['growth_percent']), (0, 0))
-        self.assertEqual(json.loads(self.run_it('check', '--json', '--max', '1ms', '--max', 'nope=1', directory, status=2))['status'], 2)
+        refused = json.loads(self.run_it('check', '--json', '--max', '1ms', '--max', 'nope=1', directory, status=2))
+        self.assertEqual(refused['status'], 2)
+        self.assertEqual([b for b in refused['budgets'] if not b.get('unit', 'unknown') or not b.get('type', 'unknown')], [])
 
     def test_cores_are_of_the_time_and_not_of_its_sum_over_processes(self):
         for pid in 7, 8, 9:

@@ -176,7 +176,8 @@ static void print_result(const struct budget *b, const struct result *r)
 static void print_json(const char *separator, const struct budget *b, const struct result *r)
 {
     dp_query_print_json_text(separator, "type", r->type);
-    dp_query_print_json_text(",", "unit", r->unit);
+    if (*r->unit) /* of what could not be read, the unit is not known */
+        dp_query_print_json_text(",", "unit", r->unit);
     if (b->is_growth) {
         dp_query_print_json_number(",", "before", (int64_t)r->before);
         dp_query_print_json_number(",", "after", (int64_t)r->after);
