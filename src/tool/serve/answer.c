@@ -132,12 +132,23 @@ static int64_t begin_ns(pid_t pid)
     return w ? w->table.begin_wall_ns : dp_serve_family.workers.first_ns;
 }
 
+/*
+ * The next request says whether this reply arrived, also where it is refused. That request can come before the server
+ * knows that this connection has ended.
+ */
+static void wait_for_answer(struct deltaprof_http_reply *r, struct dp_serve_cursor *c)
+{
+    c->sent = r->taken;
+    c->is_sent = true;
+    memset(&r->taken, 0, sizeof r->taken);
+    dp_serve_saved_settle(&dp_serve_family, c, r->seq, DP_SERVE_SAVED_SENT);
+}
+
 static void begin_delta(struct deltaprof_http_reply *r)
 {
     struct dp_serve_family *f = &dp_serve_family;
     const struct dp_http_request *q = &r->request;
     bool is_new, went_back = false;
-    dp_serve_saved_begin(f);
     int err = collect(q->kind, q->pid);
     struct dp_serve_cursor *c = dp_serve_cursors_get(&f->cursors, q->cursor, q->kind, q->pid, false, &is_new);
     if (!c) {
@@ -183,9 +194,11 @@ static void begin_delta(struct deltaprof_http_reply *r)
     strcpy(r->cursor, q->cursor);
     dp_serve_cursor_detach(c, &r->taken, wall_ns());
     r->seq = ++c->seq;
-    r->is_taken = true;
+    r->is_taken = !q->acknowledges;
     dp_serve_saved_detach(f, c, q->acknowledges, went_back);
     write_joined(r, &r->taken, r->taken.from_ns);
+    if (q->acknowledges)
+        wait_for_answer(r, c);
 }
 
 static void begin_total(struct deltaprof_http_reply *r)
@@ -389,7 +402,7 @@ static ssize_t read_text(struct deltaprof_http_reply *r, void *buf, size_t n_byt
     return (ssize_t)n;
 }
 
-/* What was taken from a cursor is gone, kept until the client has it, or comes back. */
+/* What was taken from a cursor for a client that does not say what it has received: it is gone, or comes back. */
 static void settle(struct deltaprof_http_reply *r, bool delivered)
 {
     const struct dp_http_request *q = &r->request;
@@ -397,19 +410,10 @@ static void settle(struct deltaprof_http_reply *r, bool delivered)
     if (!r->is_taken)
         return;
     struct dp_serve_cursor *c = dp_serve_cursors_find(&f->cursors, r->cursor, q->kind, q->pid);
-    bool is_made = q->page == DP_HTTP_PAGE_PROFILE;
-    enum dp_serve_saved_end how = DP_SERVE_SAVED_RECEIVED;
-    if (c && is_made && q->acknowledges && c->seq == r->seq) {
-        dp_serve_deltas_clear(&c->sent);
-        c->sent = r->taken;
-        c->is_sent = true;
-        memset(&r->taken, 0, sizeof r->taken);
-        how = DP_SERVE_SAVED_SENT;
-    } else if (c && (!is_made || !delivered)) {
+    bool has_arrived = q->page == DP_HTTP_PAGE_PROFILE && delivered;
+    if (c && !has_arrived)
         dp_serve_cursor_put_back(c, &r->taken);
-        how = DP_SERVE_SAVED_BACK;
-    }
-    dp_serve_saved_settle(f, c, r->seq, how);
+    dp_serve_saved_settle(f, c, r->seq, has_arrived ? DP_SERVE_SAVED_RECEIVED : DP_SERVE_SAVED_BACK);
 }
 
 static void end(struct deltaprof_http_reply *r, int delivered)

@@ -53,7 +53,6 @@ static int begin_cursor(struct dp_serve_family *f, const char *name, unsigned ki
 static int begin_cursors(struct dp_serve_family *f, const char *name, const char *directory, int64_t now_ns)
 {
     int err = 0;
-    dp_serve_saved_begin(f);
     dp_serve_workers_refresh(&f->workers);
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
         if (dp_serve_workers_tell(kind) && f->workers.was_on[kind])

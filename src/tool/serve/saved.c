@@ -88,10 +88,10 @@ static int add_cursor(struct dp_recover_bytes *file, const struct dp_serve_curso
 
 /* ---- the state ---- */
 
-static int add_named(struct dp_recover_bytes *file, enum dp_serve_saved_type type, const char *table,
+static int add_named(struct dp_recover_bytes *file, enum dp_serve_saved_type type, const char *table, int64_t from_ns,
                      const struct dp_serve_delta *delta)
 {
-    struct dp_serve_saved_part part = {.type = type};
+    struct dp_serve_saved_part part = {.type = type, .from_ns = from_ns};
     if (delta)
         part.kind = delta->kind, part.pid = delta->pid;
     memcpy(part.name, table, strlen(table));
@@ -100,15 +100,15 @@ static int add_named(struct dp_recover_bytes *file, enum dp_serve_saved_type typ
 
 static int add_total(void *ctx, const struct dp_serve_worker *w, struct dp_serve_delta *delta)
 {
-    return add_named(ctx, DP_SERVE_SAVED_TOTAL, w->table.name, delta);
+    return add_named(ctx, DP_SERVE_SAVED_TOTAL, w->table.name, 0, delta);
 }
 
 static int add_unwritten(struct dp_recover_bytes *file, const struct dp_serve_unwritten *u)
 {
-    int err = add_named(file, DP_SERVE_SAVED_PROCESS, u->table.name, NULL);
+    int err = add_named(file, DP_SERVE_SAVED_PROCESS, u->table.name, 0, NULL);
     for (unsigned kind = 0; kind < DP_KIND_TABLES && !err; kind++)
         if (u->totals[kind])
-            err = add_named(file, DP_SERVE_SAVED_TOTAL, u->table.name, u->totals[kind]);
+            err = add_named(file, DP_SERVE_SAVED_TOTAL, u->table.name, 0, u->totals[kind]);
     return err;
 }
 
@@ -117,11 +117,11 @@ static int add_processes(struct dp_recover_bytes *file, const struct dp_serve_wo
 {
     int err = 0;
     for (size_t i = 0; i < all->at.n && !err; i++)
-        err = add_named(file, DP_SERVE_SAVED_PROCESS, all->at.at[i]->table.name, NULL);
+        err = add_named(file, DP_SERVE_SAVED_PROCESS, all->at.at[i]->table.name, 0, NULL);
     for (size_t i = 0; i < all->before.n && !err; i++) {
         const struct dp_serve_before *b = &all->before.at[i];
         if (!b->is_used)
-            err = add_named(file, b->delta ? DP_SERVE_SAVED_TOTAL : DP_SERVE_SAVED_PROCESS, b->name, b->delta);
+            err = add_named(file, b->delta ? DP_SERVE_SAVED_TOTAL : DP_SERVE_SAVED_PROCESS, b->name, 0, b->delta);
     }
     for (size_t i = 0; i < all->unwritten.n && !err; i++)
         err = add_unwritten(file, &all->unwritten.at[i]);
@@ -214,7 +214,7 @@ int dp_serve_saved_write(struct dp_serve_family *f, bool is_last)
 {
     struct dp_recover_bytes file = {.at = {0}};
     struct dp_serve_saved *saved = &f->saved;
-    bool some = !is_last;
+    bool some = !is_last || f->workers.n_ended || f->workers.at.n || f->workers.before.n;
     for (size_t i = 0; i < f->cursors.at.n; i++)
         some |= !f->cursors.at.at[i]->is_window;
     int err = open_directory(f);
@@ -237,12 +237,6 @@ int dp_serve_saved_write(struct dp_serve_family *f, bool is_last)
     }
     dp_vec_fini(&file.at);
     return fd < 0 ? fd : 1;
-}
-
-void dp_serve_saved_begin(struct dp_serve_family *f)
-{
-    if (f->saved.is_wanted && !f->saved.is_open && !f->saved.n_flying)
-        dp_serve_saved_write(f, false);
 }
 
 void dp_serve_saved_limit(struct dp_serve_family *f)
@@ -284,12 +278,20 @@ static bool has_flows(const struct dp_serve_delta *delta)
     return any != 0;
 }
 
+static int64_t begin_ns(const struct dp_serve_workers *all, const char *table)
+{
+    for (size_t i = 0; i < all->at.n; i++)
+        if (!strcmp(all->at.at[i]->table.name, table))
+            return all->at.at[i]->table.begin_wall_ns;
+    return 0;
+}
+
 int dp_serve_saved_add(void *family, struct dp_serve_delta *delta)
 {
     struct dp_serve_family *f = family;
     if (f->saved.is_open && *delta->table && has_flows(delta)) {
         struct dp_recover_bytes made = {.at = {0}};
-        int err = add_named(&made, DP_SERVE_SAVED_DELTA, delta->table, delta);
+        int err = add_named(&made, DP_SERVE_SAVED_DELTA, delta->table, begin_ns(&f->workers, delta->table), delta);
         append(&f->saved, &made, err);
     }
     return dp_serve_cursors_add(&f->cursors, delta);

@@ -5,8 +5,10 @@
  *
  * The file begins with the state at one moment: what each cursor has not sent, or sent without an answer, and of each
  * process a profile since its start. While the server runs, what changes the state is appended before it has any effect
- * outside: each delta before its process's table is deleted, each reply before its first byte. A later server reads all
- * of it; what it then reads of a process begins at the start of the process, and that profile is subtracted.
+ * outside: each delta before its process's table is deleted, each reply before its first byte. It does so from the
+ * start on, so that what happens before the first cursor is known to that cursor, whichever server it asks. A later
+ * server reads all of it; what it then reads of a process begins at the start of the process, and that profile is
+ * subtracted.
  *
  * Context: under the lock of the family.
  */
@@ -40,13 +42,11 @@ struct dp_serve_saved {
 int dp_serve_saved_read(struct dp_serve_family *, const char *directory);
 /*
  * Writes the state to a new file, and then goes on in that. is_last: the server ends, and nothing follows. Returns 1;
- * 0: there is no cursor, and no file; or a negative errno: no file.
+ * 0: there is no cursor and was no process, and no file; or a negative errno: no file.
  */
 int dp_serve_saved_write(struct dp_serve_family *, bool is_last);
 /* If keeps: while there is a file, processes that end without a server leave their tables to the next one. */
 void dp_serve_saved_keep_tables(struct dp_serve_saved *, bool keeps);
-/* Before a cursor is made: begins the file, if cursors are to be kept and it is not there. */
-void dp_serve_saved_begin(struct dp_serve_family *);
 /* Writes the state again once much was appended, or some time after that failed. */
 void dp_serve_saved_limit(struct dp_serve_family *);
 

@@ -40,7 +40,7 @@ struct dp_serve_saved_part {
     int32_t pid;
     uint32_t flags;
     uint64_t first, seq;            /* of a cursor; HEAD: n_ended in first; SETTLE: enum dp_serve_saved_end in first */
-    int64_t from_ns;                /* of a list of deltas; HEAD: first_ns */
+    int64_t from_ns;                /* of a list of deltas; HEAD: first_ns; DELTA: the begin of its process, or 0 */
     int64_t at_ns;                  /* of a cursor: when it was used; Unix time */
     uint64_t n_bytes;               /* of a gzipped profile that follows; 0: none */
     char name[72];                  /* of a cursor or a table; HEAD: MAGIC */

@@ -155,6 +155,14 @@ static void use_head(struct dp_serve_workers *all, const struct dp_serve_saved_p
         all->was_on[kind] |= part->was_on[kind] != 0;
 }
 
+/* HEAD has the begin of the first process, and the kinds that were on, as of the state. */
+static void note_process(struct dp_serve_workers *all, const struct dp_serve_saved_part *part)
+{
+    all->was_on[part->kind] = true;
+    if (part->from_ns && (!all->first_ns || part->from_ns < all->first_ns))
+        all->first_ns = part->from_ns;
+}
+
 static void note_use(struct dp_serve_cursor *c, const struct dp_serve_saved_part *part)
 {
     int64_t ago_ns = dp_clock_wall_ns() - part->at_ns;
@@ -274,6 +282,7 @@ static int use_part(struct reading *r, const struct dp_serve_saved_part *part, s
     case DP_SERVE_SAVED_SENDING:
         return use_deltas(r, part, delta);
     case DP_SERVE_SAVED_DELTA:
+        note_process(&r->family->workers, part);
         err = add_total(r, part, delta);
         return err || !delta ? err : dp_serve_cursors_add(&r->family->cursors, delta);
     case DP_SERVE_SAVED_DETACH:

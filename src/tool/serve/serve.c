@@ -38,6 +38,7 @@
 #define LIMIT_NS         INT64_C(600000000000)
 #define TOUCH_NS         INT64_C(60000000000)
 #define REQUEST_FIRST_MS 100
+#define PREPARE_NS       INT64_C(1000000000)
 #define LAST_NS          INT64_C(5000000000)
 #define LOOKS_ALONE      4 /* so often nobody must be there, before the program counts as ended */
 
@@ -79,6 +80,18 @@ static void write_files(bool is_last)
         some = dp_serve_workers_write_next(&dp_serve_family.workers, now_ns, is_last);
         pthread_mutex_unlock(&dp_serve_family.lock);
         let_requests_go_first();
+    }
+}
+
+/* Of each process once. Requests are answered in between. */
+static void prepare_workers(int64_t until_ns)
+{
+    struct dp_serve_family *f = &dp_serve_family;
+    for (bool some = true; some && dp_clock_coarse_ns() < until_ns;) {
+        let_requests_go_first();
+        pthread_mutex_lock(&f->lock);
+        some = dp_serve_workers_prepare_next(&f->workers, dp_serve_saved_add, f);
+        pthread_mutex_unlock(&f->lock);
     }
 }
 
@@ -141,6 +154,7 @@ static void *look_for_changes(void *looker)
         stops = fds[0].revents || is_over(l);
         pthread_mutex_unlock(&dp_serve_family.lock);
         n_left = stops ? n_left : end_left(n_left);
+        prepare_workers(stops ? 0 : dp_clock_coarse_ns() + PREPARE_NS);
         write_files(false);
         limit_files(l);
         touch_lock(l);
@@ -316,7 +330,7 @@ static void continue_cursors(const struct dp_serve_options *options, int lock)
     if (got < 0)
         dp_query_print_error("serve", "%s/" DP_SERVE_SAVED_NAME ": %s; cursors begin anew", path,
                              got == -EBADMSG ? "damaged, or of another version" : strerror(-got));
-    if (got > 0)
+    if (f->saved.is_wanted) /* before any process is read: then it is short */
         dp_serve_saved_write(f, false);
 }
 
@@ -401,6 +415,7 @@ int dp_serve_run(const struct dp_serve_options *options)
     err = err < 0 ? err : 0;
     bool began = !err;
     if (began) {
+        prepare_workers(dp_clock_coarse_ns() + PREPARE_NS);
         print_address(options, &address);
         err = serve(options, ops, socket, lock);
         if (err)

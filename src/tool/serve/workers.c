@@ -135,21 +135,30 @@ static int keep_total(void *ctx, struct dp_serve_delta *delta)
     return 0;
 }
 
-/* Passes its last deltas to fn, and keeps its totals in u. */
-static int pass_last(struct dp_serve_workers *all, struct dp_serve_worker *w, struct dp_serve_unwritten *u,
-                     dp_serve_delta_fn fn, void *ctx)
+/* Of all kinds, without what is in use. 0, -ENOMEM or fn's error. */
+static int pass_deltas(struct dp_serve_workers *all, struct dp_serve_worker *w, dp_serve_delta_fn fn, void *ctx)
 {
-    char why[DP_RECOVER_WHY];
     int err = 0;
-    if (dp_recover_refresh(w->reader, why))
-        return 0;
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
         if (!dp_serve_workers_tell(kind))
             continue;
         dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
         err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
-        if (err)
-            break;
+    }
+    return err;
+}
+
+/* Passes its last deltas to fn, and keeps its totals in u. */
+static int pass_last(struct dp_serve_workers *all, struct dp_serve_worker *w, struct dp_serve_unwritten *u,
+                     dp_serve_delta_fn fn, void *ctx)
+{
+    char why[DP_RECOVER_WHY];
+    if (dp_recover_refresh(w->reader, why))
+        return 0;
+    int err = pass_deltas(all, w, fn, ctx);
+    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
+        if (!dp_serve_workers_tell(kind))
+            continue;
         dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
         err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, keep_total, u);
     }
@@ -309,6 +318,22 @@ bool dp_serve_workers_write_next(struct dp_serve_workers *all, int64_t now_ns, b
     if (!err)
         err = dp_recover_files_write(w->reader, &w->table, 0);
     report_files(all, w, err < 0 ? err : 0);
+    return true;
+}
+
+bool dp_serve_workers_prepare_next(struct dp_serve_workers *all, dp_serve_delta_fn fn, void *ctx)
+{
+    char why[DP_RECOVER_WHY];
+    struct dp_serve_worker *w = NULL;
+    int64_t old_ns = dp_clock_wall_ns() - DP_SERVE_YOUNG_NS;
+    for (size_t i = 0; i < all->at.n && !w; i++)
+        if (all->at.at[i]->lives && !all->at.at[i]->is_prepared && all->at.at[i]->table.begin_wall_ns < old_ns)
+            w = all->at.at[i];
+    if (!w)
+        return false;
+    w->is_prepared = true;
+    if (!dp_recover_refresh(w->reader, why))
+        pass_deltas(all, w, fn, ctx);
     return true;
 }
 

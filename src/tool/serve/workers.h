@@ -28,10 +28,14 @@ struct dp_serve_delta {
     uint8_t bytes[];
 };
 
+/* A process that may be a short one is read once, at its end. */
+#define DP_SERVE_YOUNG_NS INT64_C(1000000000)
+
 struct dp_serve_worker {
     struct dp_recover_table table;
     struct dp_recover *reader;
     bool lives, is_listed;
+    bool is_prepared;                              /* see dp_serve_workers_prepare_next */
     bool opened_ended;                             /* it had ended when the reader was opened, which so knows when */
     int64_t due_ns;                                /* its next files, monotonic */
     int64_t inuse_bytes;                           /* as of the last heap profile; -1: none */
@@ -93,6 +97,11 @@ int dp_serve_workers_end_left(struct dp_serve_workers *, unsigned most, dp_serve
  * cannot be written comes with the files of the next interval. At the end is_last makes all due once more.
  */
 bool dp_serve_workers_write_next(struct dp_serve_workers *, int64_t now_ns, bool is_last);
+/*
+ * Passes the first deltas of one living process to fn, so that its reader has the names of its functions before the
+ * first request, which so need not wait for them. Leaves out those younger than DP_SERVE_YOUNG_NS. False: none is left.
+ */
+bool dp_serve_workers_prepare_next(struct dp_serve_workers *, dp_serve_delta_fn fn, void *ctx);
 /* When the next files are due; INT64_MAX: never. */
 int64_t dp_serve_workers_due(const struct dp_serve_workers *);
 /* Reads the tables of all processes again: what follows is of now. */

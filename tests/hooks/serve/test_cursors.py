@@ -6,8 +6,8 @@ import shutil
 import socket
 import subprocess
 
-from harness import main, wait_until
-from serving import BYTES, DELTAPROF, Serving, made
+from harness import environment, main, wait_until
+from serving import BYTES, DELTAPROF, EXACT, Serving, made
 
 
 def that_a_reply_that_was_lost_comes_again():
@@ -125,6 +125,50 @@ def that_cursors_go_on_after_a_server_was_killed():
         assert sums == {'lost': total, 'careful': total, f'alone&pid={processes[0].pid}': 10}, (sums, total)
         assert sum(made(s.profile('heap')).values()) == total
         assert s.stop() == 0 and s.errors == '', s.errors
+
+
+def that_what_ended_before_the_first_cursor_is_in_each():
+    """Also where the server ends or is killed before a client asks, and where the process ends without a server."""
+    with Serving() as s:
+        total = 0
+        for end in (s.kill_server, s.stop, s.kill_server):
+            s.start(30, 'end').wait()
+            killed = s.start(40, 'wait')
+            wait_until(lambda: s.ended() == total // 77 * 3 + 1)
+            begin = s.profile('heap').time_ns
+            end()
+            killed.kill()
+            killed.wait()
+            s.start(7, 'end').wait()
+            total += 77
+            s.start_server()
+            wait_until(lambda: s.ended() == total // 77 * 3)
+            assert s.profile('heap').time_ns == begin
+        for name in 'ab':
+            assert sum(made(s.profile(f'delta_heap?cursor={name}')).values()) == total
+        assert sum(made(s.profile('heap')).values()) == total
+
+
+def that_a_reply_under_way_is_not_waited_for():
+    """Its client has gone and asks again before the server knows."""
+    with Serving() as s:
+        program = subprocess.Popen(['/usr/bin/env', 'python3', '-c', 'import json, threading\nprint("done", flush=True)\nthreading.Event().wait()'],
+                                   env=environment(f'{EXACT},tables={s.tables}'), stdout=subprocess.PIPE)
+        s.stack.callback(program.stdout.close)
+        s.stack.callback(program.kill)
+        assert program.stdout.readline() == b'done\n'
+        s.profile('delta_heap?after=0')
+        n = int(s.headers['X-Deltaprof-Seq'])
+        host, port, path = re.match(r'http://([\d.]+):(\d+)(/.*)', s.url).groups()
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)  # the reply does not fit
+            slow.connect((host, int(port)))
+            slow.sendall(f'GET {path}delta_heap?after={n} HTTP/1.1\r\nHost: {host}\r\n\r\n'.encode())
+            assert slow.recv(1, socket.MSG_PEEK)
+            s.profile(f'delta_heap?after={n}')
+            assert int(s.headers['X-Deltaprof-Seq']) == n + 1
+        s.profile(f'delta_heap?after={n + 1}')
+        assert int(s.headers['X-Deltaprof-Seq']) == n + 2
 
 
 def that_the_files_of_a_process_may_come_after_its_cursors():

@@ -55,7 +55,7 @@ static void deltas_add_up_by_table(void **state)
     happen(1, "a.1.1", 0); /* what is in use is read again */
     assert_int_equal(here.saved.n_bytes, n_bytes);
     assert_int_equal(read_later(), 1);
-    assert_string_equal(describe(&later), "ended 1 begin 0 on\n"
+    assert_string_equal(describe(&later), "ended 1 begin 0 on heap\n"
                                           "all heap 20/2000\n"
                                           "table a.1.1\n"
                                           "table a.1.1 heap of 1 6/600\n"
@@ -171,7 +171,6 @@ static void replies_that_overlap_end_in_any_order(void **state)
         detach(0, false, false);
         detach(1, how == 1, false);
         assert_int_equal(here.saved.n_flying, 2);
-        dp_serve_saved_begin(&here);
         if (how < 2) {
             dp_serve_saved_settle(&here, cursor, 13, DP_SERVE_SAVED_RECEIVED);
             dp_serve_saved_settle(&here, cursor, 99, DP_SERVE_SAVED_BACK); /* of no reply */
@@ -193,25 +192,22 @@ static ino_t inode(void)
     return stat(path, &st) ? 0 : st.st_ino;
 }
 
-static void there_is_no_file_without_a_cursor_at_the_end(void **state)
+static void a_file_without_cursors_and_processes_ends_with_its_server(void **state)
 {
     bool is_new;
-    dp_serve_saved_begin(&here);
+    assert_int_equal(dp_serve_saved_write(&here, false), 1);
     assert_true(here.saved.is_open && inode()); /* before the first cursor */
-    ino_t first = inode();
-    dp_serve_saved_begin(&here);
-    assert_int_equal(inode(), first);
     dp_serve_cursors_get(&here.cursors, "w", DP_KIND_HEAP, 0, true, &is_new);
     assert_int_equal(dp_serve_saved_write(&here, true), 0);
     assert_false(here.saved.is_open || inode());
     add_cursor("", DP_KIND_HEAP, 0, 500);
-    assert_int_equal(dp_serve_saved_write(&here, false), 1);
-    dp_serve_cursors_remove(&here.cursors, here.cursors.at.at[0]); /* the window */
     assert_int_equal(dp_serve_saved_write(&here, true), 1);
     dp_serve_cursors_fini(&here.cursors);
     assert_int_equal(dp_serve_saved_write(&here, true), 0);
-    here.saved.is_wanted = false;
-    dp_serve_saved_begin(&here);
+    here.workers.n_ended = 1;
+    assert_int_equal(dp_serve_saved_write(&here, true), 1);
+    here.workers.n_ended = 0;
+    assert_int_equal(dp_serve_saved_write(&here, true), 0);
     assert_false(here.saved.is_open || inode());
     happen(3, "c.3.1", 10); /* nothing is appended */
     assert_false(inode());
@@ -220,7 +216,7 @@ static void there_is_no_file_without_a_cursor_at_the_end(void **state)
 static void a_long_file_is_written_again(void **state)
 {
     add_cursor("", DP_KIND_HEAP, 0, 500);
-    dp_serve_saved_begin(&here);
+    assert_int_equal(dp_serve_saved_write(&here, false), 1);
     struct dp_serve_saved *saved = &here.saved;
     ino_t first = inode();
     saved->n_bytes = 3 * saved->n_state + APPENDED_MOST;
@@ -242,7 +238,7 @@ static void a_file_that_lacks_a_delta_is_deleted(void **state)
 {
     add_cursor("", DP_KIND_HEAP, 0, 500);
     struct dp_serve_saved *saved = &here.saved;
-    dp_serve_saved_begin(&here);
+    assert_int_equal(dp_serve_saved_write(&here, false), 1);
     int fd = open("/dev/full", O_WRONLY);
     assert_int_equal(dup2(fd, saved->fd), saved->fd);
     close(fd);
@@ -269,7 +265,7 @@ int main(void)
         TEST(deltas_add_up_by_table),
         TEST(what_is_appended_is_done_again),
         TEST(replies_that_overlap_end_in_any_order),
-        TEST(there_is_no_file_without_a_cursor_at_the_end),
+        TEST(a_file_without_cursors_and_processes_ends_with_its_server),
         TEST(a_long_file_is_written_again),
         TEST(a_file_that_lacks_a_delta_is_deleted),
     };
