@@ -58,15 +58,24 @@ def is_word(character):
     return WORD.match(character) is not None
 
 
+RESERVED = set("""break case catch class const continue default delete do else extends false finally for function if import in instanceof let new null return super switch this throw
+true try typeof undefined var void while yield async await of get set static constructor Infinity NaN arguments eval location""".split())
+DECLARATIONS = [r'^(?:async )?(?:function|class) (\w+)', r'\b(?:const|let) (\w+)', r'\b(?:const|let) ([\[{][^;\n]*?[\]}])(?= =[^=>]| of )', r'[,;] (\w+) = ', r'\(([^()]*)\) =>', r'\b(\w+) =>',
+                r'function \w*\(([^()]*)\)', r'^ +(?:async )?\w+\(([^()]*)\) \{$', r'catch \((\w+)\)']
+
+
 def short_names(text):
-    """{name: short one} of what the scripts declare for all of them; a name that is also one of a property stays. The names with most bytes have the shortest."""
+    """{name: short one} of what the scripts declare, anywhere: one name has one short name, so no scope has to be known. A name that is also one of a property, or a text, stays."""
     text = re.sub(r'/\*.*?\*/', '', text, flags=re.S).replace('...', ' ')
-    constants = [name for line in re.findall(r'^(?:const|let) (.*)$', text, flags=re.M) for name in [line.split(' ')[0], *re.findall(r', ([A-Z][A-Z0-9_]+) =', line)]]
-    declared = {name for name in constants if WORD.fullmatch(name)} | set(re.findall(r'^(?:async )?(?:function|class) (\w+)', text, flags=re.M))
-    names = [name for name in declared if not re.search(rf'\.{name}\b|\b{name}:', text)]
-    names.sort(key=lambda name: (-len(name) * len(re.findall(rf'\b{name}\b', text)), name))
-    letters = string.ascii_letters + string.digits
-    return dict(zip(names, (f'${a}{b}' for a in ('', *letters) for b in letters)))
+    bare = STRING.sub("''", text)
+    declared = {name for way in DECLARATIONS for found in re.findall(way, bare, flags=re.M) for name in re.findall(r'[A-Za-z_$][\w$]*', found)}
+    fixed = set(re.findall(r'\.(\w+)|\b(?=(\w+):)|[\'"](?=(\w+)[\'"])', text))
+    declared -= RESERVED | {name for names in fixed for name in names}
+    words = re.findall(r'[A-Za-z_$][\w$]*', text)
+    n = {name: words.count(name) for name in declared}
+    taken, letters = set(words) - declared | RESERVED, string.ascii_letters
+    short = (a + b for a in ['', *letters] for b in letters)
+    return {name: next(one for one in short if one not in taken) for name in sorted(declared, key=lambda name: (-n[name], name))}
 
 
 def dense_template(text, names):
