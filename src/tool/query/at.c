@@ -113,6 +113,17 @@ static void walk_fini(struct walk *w)
     free(w->ordered);
 }
 
+#define SLACK_NS 50000000   /* processes write the profiles of one tick within it */
+#define TICK_NS  1000000000 /* ticks that are shorter are apart */
+
+/* Whether the next moment is another process's of the same tick: until then, its value is a tick old. */
+static bool is_within_tick(const struct walk *w, uint32_t at, uint32_t next)
+{
+    const struct dp_query_moment *m = &w->ordered[next];
+    return w->process[next] != w->process[at] && m->time_ns - w->ordered[at].time_ns < SLACK_NS && next > 0 &&
+           w->process[next - 1] == w->process[next] && m->time_ns - w->ordered[next - 1].time_ns >= TICK_NS;
+}
+
 /* The time at which the sum over processes was largest. */
 static int find_peak(const struct dp_query *v, int64_t *time_ns)
 {
@@ -125,7 +136,8 @@ static int find_peak(const struct dp_query *v, int64_t *time_ns)
         int64_t *its = &w.in_use[w.process[w.by_time[i]]], now = bytes_of(v, m);
         dp_model_merge_sum(&sum, -*its);
         dp_model_merge_sum(&sum, *its = now);
-        if (i + 1 < ms->order.n && w.ordered[w.by_time[i + 1]].time_ns == m->time_ns)
+        if (i + 1 < ms->order.n &&
+            (w.ordered[w.by_time[i + 1]].time_ns == m->time_ns || is_within_tick(&w, w.by_time[i], w.by_time[i + 1])))
             continue;
         if (sum > most) {
             most = sum;
