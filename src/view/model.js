@@ -45,6 +45,8 @@ class Interner {
 
 const LEVELS = new Set(KINDS.flatMap(kind => kind.levels));
 
+const SLACK_MS = 50;
+
 /* Ticks and rows of one kind: heap, mutex, block, or of another producer. */
 class Kind {
     constructor(name, types) {
@@ -58,6 +60,7 @@ class Kind {
         this.values = types.map(() => new Column(Float64Array));
         this.levels = new Map(); /* by process, of the tick that was added last: {end, rows: key of a row -> its values} */
         this.isOrdered = true;
+        this.slack = this.slackN = 0;
         this.ends = {n: -1, last: /** @type {number[]} */ ([]), ended: /** @type {number[]} */ ([])};
     }
 
@@ -78,10 +81,26 @@ class Kind {
         Object.assign(this, {types: kept.map(i => this.types[i]), values: kept.map(i => this.values[i]), isLevel: kept.map(i => this.isLevel[i])});
     }
 
-    /* The ticks that end within (from, to], as [first, last + 1). */
+    slackNow() {
+        const n = this.ticks.length;
+        if (this.slackN !== n) {
+            const usual = this.ticks.map(t => t.end - t.start).sort((a, b) => a - b)[n >> 1];
+            [this.slackN, this.slack] = [n, usual < 1000 ? 0 : Math.min(usual / 100, SLACK_MS)];
+        }
+        return this.slack;
+    }
+
+    /*
+     * The ticks that end within (from, to], as [first, last + 1); of a range between two ends, those that it lies in. Kinds and processes write their
+     * profiles of one tick some milliseconds one after the other, so an end that is late by less than the slack is still within.
+     */
     ticksWithin(from, to) {
-        const first = lowerBound(this.ticks, t => t.end > from);
-        return [first, lowerBound(this.ticks, t => t.end > to)];
+        const {ticks} = this, slack = this.slackNow(), first = lowerBound(ticks, t => t.end > from + slack);
+        let last = lowerBound(ticks, t => t.end > to + slack);
+        if (first === last && from > -Infinity)
+            while (last < ticks.length && ticks[last].start < to)
+                last++;
+        return [first, last];
     }
 
     /*

@@ -115,7 +115,7 @@ function sparkline(layers, most) {
 /* The highest value of a measure, and the view of its time: up to there of a level; of a flow, the window with the highest rate. */
 function mostOfMeasure({kind, isLevel, values, factor, view}) {
     if (isLevel) {
-        const {index, value} = mostOf(values);
+        const {index, value} = mostOf(values, kind);
         return {value, view: {...view, mode: 'level', from: -Infinity, to: kind.ticks[index].end}};
     }
     const {from, to, rate} = busiest(windowsOf(kind, values, factor));

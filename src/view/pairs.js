@@ -88,6 +88,6 @@ function drawPairs(path) {
     byId('pairsTitle').textContent = `${of.title}: ${formatValue(total, 'nanoseconds')}`;
     partners.show([{name: 'delay', isNumber: true, value: r => r.ns, text: r => formatValue(r.ns, 'nanoseconds')},
                    {name: '%', isNumber: true, value: r => r.ns, text: r => formatShare(r.ns, total)},
-                   {name: 'unlocks', isNumber: true, value: r => r.n, text: r => String(r.n), title: 'by the holder, while the waiter waited'},
+                   {name: of.own === 'holder' ? 'waits' : 'unlocks', isNumber: true, value: r => r.n, text: r => String(r.n), title: 'by the holder, while the waiter waited'},
                    {name: 'stack', value: r => r.name, text: r => r.name}], rows, 'delay');
 }

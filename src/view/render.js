@@ -11,7 +11,7 @@ const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'del
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
-const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.bend || -Infinity, to: Infinity}));
+const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.begin, to: Infinity}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {
@@ -151,7 +151,11 @@ function controls(kind) {
 function rangeWords(kind) {
     const [first, last] = extent(kind);
     const from = Math.max(state.from, first), to = Math.min(state.to, last);
-    const words = `${formatTime(from, true)} to ${formatTime(to, new Date(from).toDateString() !== new Date(to).toDateString())} (${formatValue((to - from) * 1e6, 'nanoseconds')})`;
+    const [begin, end] = kind.ticksWithin(state.from, state.to), within = kind.ticks.slice(begin, end), start = within.reduce((least, t) => Math.min(least, t.start), Infinity);
+    const span = (a, b) => formatValue((b - a) * 1e6, 'nanoseconds'), until = within.length ? within[within.length - 1].end : 0; /* a tick that lies in a range in part counts whole, and this is said */
+    const whole = modeNow() !== 'level' && within.length && Math.max(Math.abs(Math.max(start, first) - from), Math.abs(until - to)) > Math.max((to - from) / 50, 50) ?
+        `; sums are of ${within.length === 1 ? 'one whole tick' : `${within.length} whole ticks`}, ${formatTime(start, true)} to ${formatTime(until, true)} (${span(start, until)})` : '';
+    const words = `${formatTime(from, true)} to ${formatTime(to, new Date(from).toDateString() !== new Date(to).toDateString())} (${span(from, to)})${whole}`;
     if (!state.a)
         return words;
     const of = process => (state.a.process === state.process ? '' : ` of ${model.groups.name(process)}`);

@@ -25,7 +25,7 @@ function perTick(kind, type, layerOf = null, nLayers = 1, choice = state.process
 
 function peakTick(kind, choice = state.process) {
     const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
-    return mostOf(perTick(kind, type, null, 1, choice)[0]);
+    return mostOf(perTick(kind, type, null, 1, choice)[0], kind);
 }
 
 /*
@@ -58,11 +58,15 @@ function windowsOf(kind, values, factor = 1) {
 
 const busiest = windows => windows.reduce((most, one) => (one.rate > most.rate ? one : most));
 
-function mostOf(values) {
-    let best = 0;
-    for (let i = 1; i < values.length; i++)
-        if (values[i] > values[best])
+/* Of a level's values by tick. Of processes that write their tick within some milliseconds the last one counts: before it, the values of the others are a tick old. */
+function mostOf(values, kind) {
+    const {ticks} = kind, slack = kind.slackNow();
+    let best = -1;
+    for (let i = 0; i < values.length; i++) {
+        const next = ticks[i + 1], isOld = next && next.process !== ticks[i].process && next.end - ticks[i].end < slack;
+        if (!isOld && (best < 0 || values[i] > values[best]))
             best = i;
+    }
     return {index: best, value: values[best]};
 }
 

@@ -28,7 +28,7 @@ const HEAP_DEFAULT = 'inuse_space';
 const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
-               invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: true, a: null,
+               invert: false, heavy: true, up: false, lines: false, opened: 0, lanes: 'function', lock: '', idle: true, process: ALL, by: 'function', charted: '', focus: '', even: false, a: null,
                lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: '', written: false};
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 const isDark = () => !isPrinting && (state.theme ? state.theme === 'dark' : prefersDark.matches);

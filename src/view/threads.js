@@ -28,7 +28,7 @@ function lanesOf(kind) {
     order.forEach((from, to) => { at[from] = to; });
     lanesOf.key = key;
     return (lanesOf.found = {ofRow: ofRow.map(lane => (lane < 0 ? -1 : at[lane])), lanes: order.map(i => ({
-        ...found[i], name: `${several ? `${processName(model.processes.items[found[i].process])} ` : ''}${isMain(found[i]) ? 'main' : found[i].name || 'thread'} ${found[i].id}`}))});
+        ...found[i], name: several ? `${model.processes.items[found[i].process].pid}:${found[i].id} ${isMain(found[i]) ? 'main' : found[i].name}` : `${isMain(found[i]) ? 'main' : found[i].name || 'thread'} ${found[i].id}`}))});
 }
 lanesOf.key = '';
 lanesOf.found = /** @type {any} */ (null);
@@ -103,7 +103,7 @@ function largestOf(kind, begin, end) {
     const {states, starts, ends} = eventsOf(kind), byNode = new Float64Array(model.nNodes), sums = new Map();
     for (let row = begin; row < end; row++)
         if (states[row] && states[row] !== 'sleep')
-            byNode[ownNode(kind.node.data[row])] += ends[row] - starts[row];
+            byNode[ownNode(kind.node.data[row])] += states[row] === 'allocates' ? 1e-3 : ends[row] - starts[row]; /* it is in its 20 ms, and does not last them */
     byNode.forEach((ms, node) => {
         const frame = model.frames.items[model.frame.data[node]], sum = ms && (sums.get(frame.name) || sums.set(frame.name, {frame, ms: 0}).get(frame.name));
         if (sum)

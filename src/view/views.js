@@ -105,11 +105,11 @@ function crumbs(node, of = flame) {
     const path = [];
     for (let i = node; i > 0; i = tree.parent[i])
         path.push(frames[tree.frame[i]].name);
-    const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` :
+    const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}${state.even && modeNow() !== 'level' ? ' (as if as long as B)' : ''}, B ${formatValue(tree.totalB[node], unit)}` :
         `${formatValue(tree.total[node], unit)} ${formatShare(tree.total[node], flame.whole)}`;
     const exact = [tree.total[node], ...(tree.totalB ? [tree.totalB[node]] : [])].map(Math.round).join(' ');
     const children = [...(state.focus && !node ? [`${state.focus}: `] : []), element('b', {id: 'shown', title: exact}, words)];
-    if (node === 0 && flame.freed)
+    if (node === 0 && flame.freed && !filterNow())
         children.push(`  (and ${formatValue(flame.freed, unit)} less than at the begin)`);
     if (state.focus)
         children.push('  ', element('button', {id: 'unfocus', onclick: () => set({focus: '', zoom: ''})}, 'all stacks'));
@@ -180,7 +180,7 @@ function drawChanges(tree) {
     const columns = [{name: 'change', isNumber: true, value: r => Math.abs(change(r)), exact: r => String(Math.round(change(r))), text: r => `${change(r) > 0 ? '+' : ''}${formatValue(change(r), unit)}`,
                       class: r => `number ${change(r) > 0 ? 'more' : 'less'}`},
                      number('A', r => r.flat), number('B', r => r.flatB),
-                     {name: 'times', isNumber: true, value: r => (r.flat > 0 ? r.flatB / r.flat : Infinity), text: r => (r.flat > 0 ? (r.flatB > 0 ? `x ${trimmed(r.flatB / r.flat)}` : 'gone') : 'new')},
+                     {name: 'times', isNumber: true, value: r => (r.flat > 0 ? r.flatB / r.flat : Infinity), text: r => (r.flat > 0 ? (r.flatB > 0 ? (r.flatB > r.flat * 1000 ? 'x > 1000' : `x ${trimmed(r.flatB / r.flat)}`) : 'gone') : 'new')},
                      {name: 'name', value: r => r.name, text: r => r.name}];
     byId('changesTitle').textContent = rows.length ? `what changed most: ${Math.min(rows.length, CHANGES_SHOWN)} of ${rows.length} functions` : 'nothing changed';
     if (['from', 'to', 'process'].every(key => state.a[key] === state[key]))

@@ -6,10 +6,11 @@
 import gzip
 import json
 import os
+import re
 import unittest
 
 from page_case import SECOND, START, PageCase
-from random_profile import HEAP, number
+from random_profile import HEAP, MUTEX, number
 
 LIVES = HEAP + [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
 RATE = 524288
@@ -216,6 +217,32 @@ class Heap(PageCase):
         self.assertEqual(self.shown(), [20 + 30])
         self.browser.click('[data-value=table]')
         self.assertEqual({name: flat for name, (flat, _) in self.flat_and_cum().items() if flat}, {'cache': 20, 'dips': 30})
+
+    def test_a_peak_adds_up_values_of_one_time(self):
+        """Worker 8 writes its tick just before worker 7, which has freed by then what it had at its tick before."""
+        for pid, late, values in ((7, 0, (42000000, 1000)), (8, -10, (1000000, 30000000))):
+            for n, value in enumerate(values, 1):
+                self.file(f'w/server.{pid}.{n:04}.heap.pb.gz', [(['f', 'main'], [1, value, 1, value])], HEAP, (START + 10 * n) * SECOND + late * 10**6, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'w'))
+        self.browser.js('[...document.querySelectorAll("#glance div")].find(d => d.textContent.startsWith("in use")).querySelectorAll("button")[1].click()')
+        self.assertEqual(self.shown(), [43000000])
+
+    def test_a_range_that_no_tick_fits_shows_the_ticks_that_it_lies_in_and_says_so(self):
+        directory = self.server()
+        for begin, end, whole, sums in ((13, 17, 'one whole tick', 2), (15, 30, '2 whole ticks', 5), (10, 30, '', 5)):
+            self.show(directory, fragment=f'#k=mutex&t=delay&r={(START + begin) * 1000},{(START + end) * 1000}')
+            self.assertEqual(self.shown(), [sums * 1000000])
+            self.assertEqual(whole, (re.findall('(one whole tick|[0-9]+ whole ticks)', self.browser.text('#range')) or [''])[0])
+
+    def test_kinds_whose_profiles_of_a_tick_end_some_ms_apart_show_the_same_ticks(self):
+        for n in range(1, 4):
+            for kind, late in (('mutex', 0), ('block', 13)):
+                self.file(f'p/server.7.{n:04}.{kind}.pb.gz', [(['unlock', 'main'], [n, n * 1000])], MUTEX, (START + 10 * n) * SECOND + late * 10**6, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'p'), fragment='#k=mutex&t=delay')
+        self.browser.click('#last')
+        self.assertEqual(self.shown(), [3000])
+        self.browser.click('#kinds [data-value=block]')
+        self.assertEqual(self.shown(), [3000])
 
 
 if __name__ == '__main__':

@@ -68,6 +68,20 @@ class Leaks(PageCase):
         self.assertEqual(command['verdict'], 'cannot tell')
         self.assertIn(f'Cannot tell: {command["needs"]}.', words)
 
+    def test_stacks_of_other_processes_than_the_chosen_one_are_left_out(self):
+        directory = self.ticks('e', 40, 60)
+        for n in range(1, 41):
+            data = gzip.decompress(self.profile([(['request', 'main'], [2000, 2000 << 14, 300, 300 << 14])], time_ns=(START + TICK_S * n) * SECOND, duration_ns=TICK_S * SECOND))
+            self.file(f'e/server.8.{n:04}.heap.pb.gz', gzip.compress(data + number(12, RATE)))
+        _, rows, _ = self.shown(directory)
+        self.assertEqual(len(rows), 1)
+        choices = dict(self.browser.js('return [...document.querySelectorAll("#process option")].map(o => [o.textContent, o.value])'))
+        listed = 'return [...document.querySelectorAll("#leaks tbody tr")].filter(r => r.textContent.includes("forget")).length'
+        self.browser.choose('#process', choices['server 8'])
+        self.assertEqual(self.browser.js(listed), 0)
+        self.browser.choose('#process', choices['server 7'])
+        self.assertEqual(self.browser.js(listed), 1)
+
     def test_profiles_of_other_names_are_not_judged(self):
         path = self.file('other.pb.gz', [(['f', 'main'], [1, 1 << 20, 1, 1 << 20])])
         self.show(path)
