@@ -185,6 +185,18 @@ Not leaks:
         found = self.leaks()
         self.assertEqual((found['verdict'], [leak['verdict'] for leak in found['leaks']]), ('leak', ['doubling']))
 
+    def test_blocks_that_move_to_another_caller_are_no_leak(self):
+        """Entries of a table are replaced: each that `update` makes is one of `insert` less."""
+        self.run_program([Site(['entry_new', 'insert', 'main'], 1 << 19, lambda t: 40 * (t < 5), lambda t, live: 5 * (t >= 5)),
+                          Site(['entry_new', 'update', 'main'], 1 << 19, lambda t: 5 * (t >= 5), lambda t, live: 0),
+                          Site(['serve', 'main'], 1 << 19, lambda t: 20, lambda t, live: live - 20)], n_ticks=35)
+        self.assertEqual(self.names(), [])
+
+    def test_a_table_that_is_loaded_late_and_then_stays_is_no_leak(self):
+        self.run_program([Site(['geo_row', 'main'], 1 << 19, lambda t: 23 * (20 <= t < 24), lambda t, live: 0),
+                          Site(['serve', 'main'], 1 << 19, lambda t: 16, lambda t, live: live - 16)], n_ticks=30)
+        self.assertEqual(self.names(), [])
+
     def test_ticks_without_work_ask_for_work(self):
         """Four ticks of twenty allocate: a shorter interval would not help."""
         self.run_program([Site(['serve', 'main'], 1 << 20, lambda t: 10 * (t < 4), lambda t, live: live - 10 if t < 4 else 0)], n_ticks=20)

@@ -48,6 +48,13 @@ static void add_activity(const struct dp_leaks_process *p, const double *work, d
         activity[i] = fmax(activity[i], pow(clamp(work[i] / duration(p, i) / (IDLE * squares / all)), 2));
 }
 
+static void find_warm(struct dp_leaks_clock *k, size_t n)
+{
+    k->warm = 0;
+    while (k->warm + 2 < n && 4 * k->end_ns[k->warm] < k->end_ns[n - 1])
+        k->warm++;
+}
+
 void dp_leaks_clock_of(const struct dp_leaks_process *p, const struct dp_leaks_curve *c, bool by_cpu,
                        struct dp_leaks_clock *k)
 {
@@ -83,8 +90,18 @@ void dp_leaks_clock_of(const struct dp_leaks_process *p, const struct dp_leaks_c
             end += pass ? step / fmax(counted, 1e-9) * fmax(active_ns, IDLE_SHARE * all_ns) : 0;
             k->end_ns[i] = (int64_t)end;
         }
-    while (k->warm + 2 < p->n_points && (double)k->end_ns[k->warm] < end / 4)
-        k->warm++;
+    find_warm(k, p->n_points);
+}
+
+struct dp_leaks_clock dp_leaks_clock_even(const struct dp_leaks_clock *k, size_t n)
+{
+    struct dp_leaks_clock even = *k;
+    for (size_t i = 0; i < n; i++) {
+        even.end_ns[i] = k->clock_ns[i];
+        even.active_ns[i] = (double)k->clock_ns[i];
+    }
+    find_warm(&even, n);
+    return even;
 }
 
 size_t dp_leaks_clock_work(const struct dp_leaks_process *p, const struct dp_leaks_curve *curves, size_t n_curves,

@@ -18,6 +18,8 @@ struct dp_leaks_clock {
 /* by_cpu: a program that uses CPU time is not idle, even if it allocates nothing. */
 void dp_leaks_clock_of(const struct dp_leaks_process *, const struct dp_leaks_curve *, bool by_cpu,
                        struct dp_leaks_clock *);
+/* The same clock, by which work counts as long as it lasts, and not by how much it is. n: points. */
+struct dp_leaks_clock dp_leaks_clock_even(const struct dp_leaks_clock *, size_t n);
 /* A pace in bytes an hour of work from one point to another, by the clock without idle time. */
 double dp_leaks_clock_pace(const struct dp_leaks_clock *, double per_hour, size_t first, size_t last);
 /* How many points there are in which the process worked, or a stack of many samples, and for how long that was. */

@@ -57,6 +57,10 @@
 #define PRIOR         1.8  /* odds that growth goes on, against that it has ended */
 #define PRIOR_NONE    4.5  /* the same, that there is none, or that a higher load explains it, if blocks turn over */
 #define START         0.05 /* of the time, at least the first point: the very start of a program */
+#define EXPLAINED     0.5  /* of the growth: so much must the rise of a load explain, if it is the reason */
+#define REPLACED      0.08 /* as OPEN, if the blocks of the plateau were replaced */
+#define MANY          30   /* blocks of a plateau: beside fewer, a slow leak is not seen */
+#define TURNS         4    /* times that the blocks of a plateau were replaced: its end is seen */
 #define SLOWER        0.4  /* of the growth: with less in the second half of the time, it slows */
 #define BY_CHANCE     0.01 /* probability of so little by chance: below it, it slows */
 #define ENDING        0.5  /* of the probability that growth that slows goes on: so much is that it ends */
@@ -107,6 +111,25 @@ static void fill_load(const struct dp_leaks_curve *c, const struct dp_leaks_cloc
     }
     for (size_t i = 0; i < w->n; i++)
         w->load[i] *= (double)w->n / all;
+}
+
+/*
+ * Whether a higher load may explain the growth after the point `first`: by Little's law it raises the level by as much
+ * as it rose itself. Both are compared between the first and the last third of the time.
+ */
+static bool load_rose(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k, size_t first, size_t last)
+{
+    double time = k->active_ns[last] - k->active_ns[first];
+    size_t low = first + 1, high = last - 1;
+    while (low + 1 < high && 3 * (k->active_ns[low] - k->active_ns[first]) < time)
+        low++;
+    while (high > low && 3 * (k->active_ns[last] - k->active_ns[high]) < time)
+        high--;
+    double before = sum(c->samples, first, low + 1) / (double)(low + 1 - first),
+           now = sum(c->samples, high, last + 1) / (double)(last + 1 - high);
+    double rate_before = events(c, first, low) / fmax(k->active_ns[low] - k->active_ns[first], 1),
+           rate_now = events(c, high, last) / fmax(k->active_ns[last] - k->active_ns[high], 1);
+    return rate_now - rate_before >= EXPLAINED * rate_before * (now - before) / fmax(before, 1);
 }
 
 /* ---- buffers that double ---------------------------------------------------------------------------------------- */
@@ -325,10 +348,11 @@ static bool slows(const struct dp_leaks_curve *c, const struct dp_leaks_clock *k
  * Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. It is
  * sure only where the order of frees explains the curve: else a load that seems higher may hide a leak.
  */
-static bool may_go_on(const struct dp_leaks_likelihoods *l)
+static bool may_go_on(const struct dp_leaks_likelihoods *l, bool is_replaced)
 {
     double on = PRIOR * l->goes_on;
-    return !l->has_order || on >= OPEN * (on + l->ended + PRIOR_NONE * (l->by_load + l->steady));
+    return !(l->has_order || is_replaced) ||
+           on >= (is_replaced ? REPLACED : OPEN) * (on + l->ended + PRIOR_NONE * (l->by_load + l->steady));
 }
 
 /*
@@ -373,6 +397,7 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
         return e;
     if (is_too_few(c, &k, last))
         return e;
+    bool is_replaced = c->samples[last] >= MANY && freed(c, k.warm, last) >= TURNS * c->samples[last];
     double pace = open_pace(c, &k, last, all_growth);
     e.is_open = pace > 0 && (c == all || !is_overdue(c, &k, last));
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
@@ -384,26 +409,41 @@ static struct dp_leaks_evidence judge_by(const struct dp_leaks_process *p, const
         if (e.is_open && c->samples[last] > 0) {
             fill_window(c, &k, last, &w);
             struct dp_leaks_likelihoods none = dp_leaks_compare(&w);
-            e.is_open = w.is_kept || may_go_on(&none);
+            e.is_open = w.is_kept || may_go_on(&none, is_replaced);
         }
         return e;
     }
     fill_window(c, &k, last, &w);
     struct dp_leaks_likelihoods l = dp_leaks_compare(&w);
+    bool is_slowing = w.is_kept && slows(c, &k, last);
+    if (w.is_kept) { /* an end must be seen by the work of the others, and by the clock */
+        struct dp_leaks_clock even = dp_leaks_clock_even(&k, p->n_points);
+        fill_window(c, &even, last, &w);
+        struct dp_leaks_likelihoods by_clock = w.is_kept ? dp_leaks_compare(&w) : l;
+        if (by_clock.goes_on * l.ended > l.goes_on * by_clock.ended) {
+            l = by_clock;
+            e.n_up = e.n_down = 0;
+            count_steps(c, even.warm, last, &e);
+        }
+        is_slowing = is_slowing && slows(c, &even, last);
+        w.is_kept = true;
+    }
     double on = PRIOR * l.goes_on;
     if (e.is_open && !w.is_kept)
-        e.is_open = may_go_on(&l);
+        e.is_open = may_go_on(&l, is_replaced);
     if (w.is_kept) {
         double all = on + l.ended;
         e.chance = clamp(exp2(-(double)e.n_up) / fmax(share, 1e-9));
         e.confidence = (1 - e.chance) * on / all;
         e.ended = (1 - e.chance) * l.ended / all;
-        if (slows(c, &k, last)) {
+        if (is_slowing) {
             e.ended += ENDING * e.confidence;
             e.confidence -= ENDING * e.confidence;
         }
     } else {
         double steady = PRIOR_NONE * l.steady, by_load = PRIOR_NONE * l.by_load;
+        if (!load_rose(c, &k, k.warm, last)) /* what it explains is chance */
+            steady += by_load, by_load = 0;
         double all = share * on + l.ended + by_load + steady;
         e.confidence = share * on / all, e.ended = l.ended / all, e.by_load = by_load / all, e.chance = steady / all;
     }

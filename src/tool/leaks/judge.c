@@ -39,6 +39,7 @@ enum {
 #define FREED        0.1         /* share of the blocks of a stack: above it, they turn over */
 #define TURNED_OVER  0.5         /* share of the blocks of a stack that were freed: above it, most of them */
 #define ODDS_LONG    2.33        /* by which 50 % become 70 % */
+#define LOST         0.5         /* of the growth of a stack: so many blocks another one lost, if they were moved */
 #define DOUBT        0.08        /* confidence of a stack that may leak */
 #define DOUBT_OF_FEW 0.02        /* the same, if there are fewer ticks than TICKS_FEW */
 
@@ -119,6 +120,41 @@ static void calibrate(struct dp_leaks_evidence *e, size_t n_ticks)
     e->chance *= other;
 }
 
+/*
+ * Blocks of a table that is copied, or whose entries are replaced by another caller, leave one stack for another that
+ * ends in the same function. What one of these lost since its first quarter, the other did not add. So a stack counts
+ * with the stacks of its function that lost blocks and got hardly any new ones. False: there are none.
+ */
+static bool join_sisters(const struct dp_leaks *r, const struct dp_leaks_process *p, size_t end,
+                         const struct dp_leaks_curve *curve, struct dp_leaks_curve *joined)
+{
+    bool is_joined = false;
+    *joined = *curve;
+    for (size_t i = p->first_curve; i < end && p->n_points; i++) {
+        const struct dp_leaks_curve *c = &r->series.curves.at[i];
+        size_t last = p->n_points - 1, most = 0;
+        double came = 0;
+        for (size_t k = 1; k <= last; k++)
+            most = c->samples[k] > c->samples[most] ? k : most;
+        for (size_t k = most + 1; k <= last; k++)
+            came += c->allocated_samples[k];
+        double lost = c->samples[most] - c->samples[last];
+        if (c == curve || lost < LOST * (curve->samples[last] - curve->samples[most]) || came > lost / 10 ||
+            2 * (p->times_ns[most] - p->start_ns) > p->times_ns[last] - p->start_ns ||
+            !dp_leaks_series_is_sister(&r->series, curve->stack, c->stack))
+            continue;
+        for (size_t k = 0; k <= last; k++) {
+            joined->bytes[k] += c->bytes[k];
+            joined->samples[k] += c->samples[k];
+            joined->allocated_samples[k] += c->allocated_samples[k];
+            joined->allocated_objects[k] += c->allocated_objects[k];
+        }
+        joined->end_bytes += c->end_bytes;
+        is_joined = true;
+    }
+    return is_joined;
+}
+
 /* The curves of a process. */
 static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, size_t end, bool is_in_use)
 {
@@ -130,6 +166,9 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
     for (size_t i = p->first_curve; i < end; i++) {
         const struct dp_leaks_curve *curve = &r->series.curves.at[i];
         struct dp_leaks_evidence e = dp_leaks_evidence_of(p, curve, all_growth);
+        struct dp_leaks_curve joined;
+        if ((e.confidence >= doubt || e.is_open) && join_sisters(r, p, end, curve, &joined))
+            e = dp_leaks_evidence_of(p, &joined, all_growth);
         double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;

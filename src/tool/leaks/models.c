@@ -6,8 +6,9 @@
  *
  *  It goes on: at a constant rate; or from an unknown time on at half, or twice the rate; or it begins at that time.
  *  It has ended: at an unknown time, not later than LATEST, the rate becomes 0 or at most RESIDUE of what it was, so
- *  that at most RESIDUE of the growth before comes after it; or all growth is in one short PHASE; or it decays as
- * exp(-k time), as that of a table of which ever less is missing. It is steady, or follows the load.
+ *  that at most RESIDUE of the growth before comes after it; or all growth is in one short PHASE, or in a WIDE one with
+ * as much time after it; or it decays as exp(-k time), as that of a table of which ever less is missing. It is steady,
+ * or follows the load.
  *
  * Blocks that turn over may also be freed in order, which tool/leaks/order.c looks at. Both opinions are pooled.
  *
@@ -36,6 +37,7 @@
 #define RESIDUE 0.15 /* of the pace, and of the growth, before: growth that is ending */
 #define LATEST  0.75 /* of the time: growth that lasted longer has not ended */
 #define SLOWEST 2.4  /* decay: at the end a tenth of the pace at the beginning */
+#define WIDE    0.25 /* of the time: growth that lasted so long, and that has not come for as long since, has ended */
 #define PHASE   0.15 /* of the time: growth within so short a part is a step */
 #define LEAST   0.05 /* variance of a value that does not change */
 #define POISSON 6.0  /* degrees of freedom of the belief that a curve varies as Poisson counts do */
@@ -209,6 +211,9 @@ static void add_ended(double *log_sum, const struct dp_leaks_window *w, const st
         add_growth(log_sum, w, e, (struct growth){.end = t}, 0.25 / GRID);
         add_growth(log_sum, w, e, (struct growth){.end = t, .after = RESIDUE * fmin(1, t / (1 - t))}, 0.25 / GRID);
         add_growth(log_sum, w, e, (struct growth){.begin = begin, .end = begin + width}, steps / GRID);
+        double from = (1 - 2 * WIDE) * i / (GRID - 1);
+        if (w->is_kept) /* it may be later than LATEST, as its begin is seen, too */
+            add_growth(log_sum, w, e, (struct growth){.begin = from, .end = from + WIDE}, steps / GRID);
     }
     for (double k = SLOWEST; k <= 5 * SLOWEST; k *= 2)
         add_growth(log_sum, w, e, (struct growth){.end = 1, .decay = k}, (0.5 - steps) / 3);

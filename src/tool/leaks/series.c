@@ -388,6 +388,15 @@ int dp_leaks_series_read(struct dp_leaks_series *s)
     return status;
 }
 
+bool dp_leaks_series_is_sister(const struct dp_leaks_series *s, uint32_t stack, uint32_t other)
+{
+    char name[512], other_name[512];
+    const char *at = NULL, *other_at = NULL;
+    return dp_query_stacks_next(&s->stacks, stack, &at, name, sizeof name) &&
+           dp_query_stacks_next(&s->stacks, other, &other_at, other_name, sizeof other_name) &&
+           !strcmp(name, other_name);
+}
+
 void dp_leaks_series_fini(struct dp_leaks_series *s)
 {
     dp_query_stacks_fini(&s->stacks);

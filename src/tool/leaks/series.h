@@ -49,6 +49,8 @@ struct dp_leaks_series {
 
 /* Reads the files of view->paths, which must be heap profiles. 0, or DP_EXIT_FAILED after one line. */
 int dp_leaks_series_read(struct dp_leaks_series *);
+/* Whether two stacks begin with the same function. */
+bool dp_leaks_series_is_sister(const struct dp_leaks_series *, uint32_t, uint32_t);
 void dp_leaks_series_fini(struct dp_leaks_series *);
 
 /* The frame to name for a stack: the first one that is the user's own code, else the first function of a runtime's
