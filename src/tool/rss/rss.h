@@ -113,8 +113,8 @@ bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
 int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now);
 /*
  * Asks the process for a profile of now, in at most some seconds beyond those of the query, and returns its path,
- * malloc'ed. NULL: it cannot be asked, or does not answer. known: the newest one that was found, or NULL. query: of the endpoint's URL,
- * "?types=waste" for example, or "".
+ * malloc'ed. NULL: it cannot be asked, or does not answer. known: the newest one that was found, or NULL. query: of the
+ * endpoint's URL, "?types=waste" for example, or "".
  */
 char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path, const char *query);
 /*

@@ -78,7 +78,7 @@ static void *waits(void *unused)
 static void mappings_are_told_apart(void **state)
 {
     char name[] = "/tmp/deltaprof-test-XXXXXX", *at[MAPPINGS], local = 0;
-    static const char *const wanted[MAPPINGS] = {"in the heap", "in shared memory", "in a mapped file", ""};
+    static const char *const wanted[MAPPINGS] = {"in anonymous memory", "in shared memory", "in a mapped file", ""};
     int fd = mkstemp(name), protection = PROT_READ | PROT_WRITE;
     pthread_t thread;
     assert_true(fd >= 0 && !unlink(name) && !ftruncate(fd, PAGE));
