@@ -112,7 +112,7 @@ def whole(profiles, kind):
     """The share of a kind's values in stacks that go up to where libc starts a thread or main. CPU time without a stack is left out,
     and the profiler's own, which begins before main: on a busy emulator that is a tenth of all."""
     samples = [(sample.values[kind], set(sample.names)) for profile in profiles for sample in profile.samples
-               if sample.names not in (('[between samples]',), ('[masked]',)) and not any('deltaprof' in name for name in sample.names)]
+               if sample.names != ('[between samples]',) and not any('deltaprof' in name for name in sample.names)]
     return sum(n for n, frames in samples if frames & {'main', 'work_in_thread'}) / sum(n for n, _ in samples)
 
 
