@@ -160,6 +160,7 @@ class Check(Case):
         refused = json.loads(self.run_it('check', '--json', '--max', '1ms', '--max', 'nope=1', directory, status=2))
         self.assertEqual(refused['status'], 2)
         self.assertEqual([b for b in refused['budgets'] if not b.get('unit', 'unknown') or not b.get('type', 'unknown')], [])
+        self.assertEqual({'value', 'noise', 'unit'} & set(refused['budgets'][1]), set())
 
     def test_cores_are_of_the_time_and_not_of_its_sum_over_processes(self):
         for pid in 7, 8, 9:

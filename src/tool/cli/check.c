@@ -173,26 +173,35 @@ static void print_result(const struct budget *b, const struct result *r)
                100 * r->noise / fmax(b->is_growth ? r->before : r->after, 1));
 }
 
-static void print_json(const char *separator, const struct budget *b, const struct result *r)
+static void print_json_values(const struct budget *b, const struct result *r)
 {
-    dp_query_print_json_text(separator, "type", r->type);
-    if (*r->unit) /* of what could not be read, the unit is not known */
-        dp_query_print_json_text(",", "unit", r->unit);
+    dp_query_print_json_text(",", "unit", r->unit);
     if (b->is_growth) {
         dp_query_print_json_number(",", "before", (int64_t)r->before);
         dp_query_print_json_number(",", "after", (int64_t)r->after);
         if (isfinite(r->percent))
             dp_query_print_json_fraction(",", "growth_percent", r->percent);
-        dp_query_print_json_fraction(",", "max_growth_percent", b->limit);
     } else if (!strcmp(r->unit, CORES)) {
         dp_query_print_json_fraction(",", "value", r->after);
-        dp_query_print_json_fraction(",", "max", b->limit);
     } else {
         dp_query_print_json_number(",", "value", (int64_t)r->after);
-        dp_query_print_json_number(",", "max", (int64_t)b->limit);
     }
     dp_query_print_json_number(",", "noise", (int64_t)r->noise);
-    dp_query_print_json_number(",", "status", r->status);
+}
+
+/* Of what could not be read, only the budget is known. */
+static void print_json(const char *separator, const struct budget *b, const struct result *r)
+{
+    dp_query_print_json_number(separator, "status", r->status);
+    const char *limit = b->is_growth ? "max_growth_percent" : "max";
+    if (b->limit == floor(b->limit))
+        dp_query_print_json_number(",", limit, (int64_t)b->limit);
+    else
+        dp_query_print_json_fraction(",", limit, b->limit);
+    if (*r->type)
+        dp_query_print_json_text(",", "type", r->type);
+    if (*r->unit)
+        print_json_values(b, r);
     putchar('}');
 }
 
