@@ -29,7 +29,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_check},
     {"rss", "[--json] [--no-children] PID [DIR] | PATH...", "show where the resident memory of a process went",
      dp_cli_rss},
-    {"ps", "[DIR]", "list the profiled processes of the user", dp_cli_ps},
+    {"ps", "[--json] [DIR]", "list the profiled processes of the user", dp_cli_ps},
     {"recover", "[DIR]", "write the last profiles of processes that were killed", dp_cli_recover},
     {"serve", "[--listen ADDRESS] [--token FILE] [-o DIR] [--interval TIME] [--keep N] [--to URL]... [TABLES]",
      "serve the profiles of all processes at one address", dp_cli_serve},

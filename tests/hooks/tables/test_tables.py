@@ -299,7 +299,8 @@ def that_a_living_process_is_read_without_its_help():
         assert done.returncode == 2 and f'{process.pid}: no file; of a process deltaprof merge {process.pid} -o FILE makes one' in done.stderr, done
         listed = [line.split() for line in t.deltaprof('ps').splitlines()[1:]]
         assert [line[0] for line in listed] == [str(process.pid)] and listed[0][-1] == 'victim_tables', listed
-        assert 'heap' in listed[0][-2], listed
+        row = json.loads(t.deltaprof('ps', '--json'))['processes'][0]
+        assert row['program'] == 'victim_tables' and row['kinds'] == listed[0][-2] and 'heap' in row['kinds'] and row['inuse_space'] > 0, row
         t.kill(process)
         assert t.deltaprof('ps').splitlines()[1:] == []
         t.deltaprof('top', t.out)  # delivers it
@@ -410,7 +411,7 @@ def that_a_process_whose_tables_are_private_is_named():
         place = f'/proc/{server.pid}/root{t.tables}'
         process.kill()
         process.wait()
-        wait_until(lambda: os.listdir(place) == ['serve'])
+        wait_until(lambda: sorted(os.listdir(place)) == ['cursors', 'serve'])
         server.terminate()
         assert server.wait(60) == 0
 
