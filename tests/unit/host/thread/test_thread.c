@@ -196,7 +196,7 @@ static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **stat
 static void the_last_blocks_of_a_word_are_lent(void **state)
 {
     for (int n = 64; n <= 192; n += 32) {
-        int status;
+        int status = 0;
         pid_t child = fork();
         if (!child) {
             struct dp_thread *self = dp_thread_self();
