@@ -43,11 +43,11 @@ static const char *place_of(const void *at)
 
 static void variables_have_their_names(void **state)
 {
-    static long numbered[2]; /* the compiler adds a number to its name */
+    static long numbered[2]; /* gcc adds a number to its name, which is left out; clang puts the function before it */
     assert_string_equal(place_of(&place_words[0]), "place_words");
     assert_string_equal(place_of(&place_words[3]), "place_words+0x18");
     assert_string_equal(place_of((char *)&place_words[4] - 1), "place_words+0x1f");
-    assert_string_equal(place_of(&numbered[1]), "numbered+0x8");
+    assert_non_null(strstr(place_of(&numbered[1]), "numbered+0x8"));
     assert_string_equal(place_of(NULL), "");
     const struct dp_location_settings how = {.symbolize = DP_SYMBOLIZE_NONE, .files = &files};
     size_t n = dp_report_data_place((uintptr_t)place_words, dp_frame_intern_data((uintptr_t)place_words), &how, text,
