@@ -135,15 +135,16 @@ static int keep_total(void *ctx, struct dp_serve_delta *delta)
     return 0;
 }
 
-/* Of all kinds, without what is in use. 0, -ENOMEM or fn's error. */
-static int pass_deltas(struct dp_serve_workers *all, struct dp_serve_worker *w, dp_serve_delta_fn fn, void *ctx)
+/* Passes the profiles of all kinds to fn, since the last ones or since the start. 0, -ENOMEM or fn's error. */
+static int pass_kinds(struct dp_serve_workers *all, struct dp_serve_worker *w, unsigned since, dp_serve_delta_fn fn,
+                      void *ctx)
 {
     int err = 0;
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
         if (!dp_serve_workers_tell(kind))
             continue;
-        dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_LAST);
-        err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_LAST, 0, fn, ctx);
+        dp_serve_worker_ask(w, kind, since);
+        err = dp_serve_worker_pass(all, w, kind, since, 0, fn, ctx);
     }
     return err;
 }
@@ -155,14 +156,8 @@ static int pass_last(struct dp_serve_workers *all, struct dp_serve_worker *w, st
     char why[DP_RECOVER_WHY];
     if (dp_recover_refresh(w->reader, why))
         return 0;
-    int err = pass_deltas(all, w, fn, ctx);
-    for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
-        if (!dp_serve_workers_tell(kind))
-            continue;
-        dp_serve_worker_ask(w, kind, DELTAPROF_OUTSIDE_SINCE_START);
-        err = dp_serve_worker_pass(all, w, kind, DELTAPROF_OUTSIDE_SINCE_START, 0, keep_total, u);
-    }
-    return err;
+    int err = pass_kinds(all, w, DELTAPROF_OUTSIDE_SINCE_LAST, fn, ctx);
+    return err ? err : pass_kinds(all, w, DELTAPROF_OUTSIDE_SINCE_START, keep_total, u);
 }
 
 /* The table's rest: files, where the process writes any; then it is deleted. 0, or a negative errno and why. */
@@ -333,7 +328,7 @@ bool dp_serve_workers_prepare_next(struct dp_serve_workers *all, dp_serve_delta_
         return false;
     w->is_prepared = true;
     if (!dp_recover_refresh(w->reader, why))
-        pass_deltas(all, w, fn, ctx);
+        pass_kinds(all, w, DELTAPROF_OUTSIDE_SINCE_LAST, fn, ctx);
     return true;
 }
 
