@@ -411,7 +411,7 @@ static char *find_profile(pid_t pid, const char *directory, long idle_s)
     if (!dp_rss_process_read(&process, pid, "waste")) {
         char *newest = dp_rss_profile_find(&process, directory, false);
         snprintf(query, sizeof query, idle_s ? "?types=idle&seconds=%ld" : "?types=waste", idle_s);
-        found = dp_rss_profile_ask(&process, newest, directory, query);
+        found = dp_rss_profile_ask(&process, newest, directory, query, idle_s);
         if (found)
             free(newest);
         else

@@ -228,11 +228,11 @@ static char *ask_endpoint(const struct dp_rss_process *p, const struct dp_config
     return path;
 }
 
-char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory, const char *query)
+char *dp_rss_profile_ask(const struct dp_rss_process *p, const char *known, const char *directory, const char *query,
+                         long seconds)
 {
     static struct dp_config conf;
-    const char *seconds = strstr(query, "seconds=");
-    answer_s = ANSWER_S + (seconds ? atol(seconds + strlen("seconds=")) : 0);
+    answer_s = ANSWER_S + seconds;
     if (*p->listen || p->signal) { /* a program may overwrite its environment with its title, as redis does */
         dp_config_init(&conf);
         memcpy(conf.listen, p->listen, sizeof conf.listen);

@@ -112,11 +112,12 @@ bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
  */
 int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now);
 /*
- * Asks the process for a profile of now, in at most some seconds beyond those of the query, and returns its path,
- * malloc'ed. NULL: it cannot be asked, or does not answer. known: the newest one that was found, or NULL. query: of the
- * endpoint's URL, "?types=waste" for example, or "".
+ * Asks the process for a profile of now, and returns its path, malloc'ed. NULL: it cannot be asked, or does not
+ * answer in time. known: the newest one that was found, or NULL. query: of the endpoint's URL, "?types=waste" for
+ * example, or "". seconds: how long the process is to wait before it answers.
  */
-char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path, const char *query);
+char *dp_rss_profile_ask(const struct dp_rss_process *, const char *known, const char *path, const char *query,
+                         long seconds);
 /*
  * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
  * were then. If malloc's memory in use has grown since, it has new pages, or ones that malloc held; memory that was
