@@ -2,18 +2,7 @@
 /* bare_code_arm.h - instructions of aarch64, one case each. Part of test_bare_code.c. */
 #pragma once
 
-/* Code of a few instructions, followed from one of them. */
-static enum dp_bare_code_end follow(const uint32_t *instructions, size_t n_bytes, size_t from, struct dp_cfi_row *row)
-{
-    static uint32_t memory[16];
-    memset(memory, 0, sizeof memory);
-    memcpy(memory, instructions, n_bytes);
-    struct dp_bare_code code = {.start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory};
-    *row = (struct dp_cfi_row){0};
-    return dp_bare_code_follow(&code, (uintptr_t)(memory + from), false, row);
-}
-
-#define FOLLOW(instructions, from, row) follow(instructions, sizeof instructions, from, row)
+#define FOLLOW(instructions, from, row) follow(instructions, sizeof instructions, 4 * (from), false, row)
 
 static void a_frame_is_what_is_taken_off_until_the_return(void **state)
 {

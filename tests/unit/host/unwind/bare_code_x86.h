@@ -2,18 +2,9 @@
 /* bare_code_x86.h - instructions of x86_64, one case each. Part of test_bare_code.c. */
 #pragma once
 
-/* Code of a few bytes, followed from its n-th byte. */
-static enum dp_bare_code_end follow(const char *bytes, size_t n_bytes, size_t from, struct dp_cfi_row *row)
-{
-    static uint8_t memory[64];
-    memset(memory, 0xf4, sizeof memory);
-    memcpy(memory, bytes, n_bytes);
-    struct dp_bare_code code = {.start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory};
-    *row = (struct dp_cfi_row){0};
-    return dp_bare_code_follow(&code, (uintptr_t)memory + from, false, row);
-}
-
-#define FOLLOW(bytes, from, row) follow(bytes, sizeof bytes - 1, from, row)
+#define FOLLOW(bytes, from, row) follow(bytes, sizeof bytes - 1, from, false, row)
+/* The same code, followed without calls, as that of any file is. */
+#define FOLLOW_SURELY(bytes, from, row) follow(bytes, sizeof bytes - 1, from, true, row)
 
 static void a_frame_is_what_is_taken_off_until_the_return(void **state)
 {
@@ -45,17 +36,6 @@ static void a_frame_pointer_leads_to_the_frame(void **state)
     assert_int_equal(row.offset, 16);
 }
 
-/* The same code, followed without calls, as that of any file is. */
-static enum dp_bare_code_end follow_surely(const char *bytes, size_t n_bytes, size_t from, struct dp_cfi_row *row)
-{
-    static uint8_t memory[64];
-    memset(memory, 0xf4, sizeof memory);
-    memcpy(memory, bytes, n_bytes);
-    struct dp_bare_code code = {.start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory, .is_sure = true};
-    *row = (struct dp_cfi_row){0};
-    return dp_bare_code_follow(&code, (uintptr_t)memory + from, false, row);
-}
-
 static void a_frame_that_is_not_made_yet_is_not_passed(void **state)
 {
     /* test; je; push %rbp; mov %rsp, %rbp; push %rbx; call; mov -8(%rbp), %rbx; leave; ret */
@@ -63,16 +43,16 @@ static void a_frame_that_is_not_made_yet_is_not_passed(void **state)
     static const size_t pcs[] = {0, 2, 4, 5}, offsets[] = {8, 8, 8, 16};
     struct dp_cfi_row row;
     for (size_t i = 0; i < sizeof pcs / sizeof *pcs; i++) {
-        assert_int_equal(follow_surely(code, sizeof code - 1, pcs[i], &row), DP_BARE_CODE_RETURNS);
+        assert_int_equal(FOLLOW_SURELY(code, pcs[i], &row), DP_BARE_CODE_RETURNS);
         assert_int_equal(row.reg, DP_REG_SP);
         assert_int_equal(row.offset, offsets[i]);
         assert_int_equal(row.fp.how, DP_SAVED_SAME);
     }
-    assert_int_equal(follow_surely(code, sizeof code - 1, 8, &row), DP_BARE_CODE_UNKNOWN); /* a call follows */
-    assert_int_equal(follow_surely(code, sizeof code - 1, 14, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(FOLLOW_SURELY(code, 8, &row), DP_BARE_CODE_UNKNOWN); /* a call follows */
+    assert_int_equal(FOLLOW_SURELY(code, 14, &row), DP_BARE_CODE_RETURNS);
     assert_int_equal(row.reg, DP_REG_FP);
     assert_int_equal(row.offset, 16);
-    assert_int_equal(follow_surely(code, sizeof code - 1, 19, &row), DP_BARE_CODE_RETURNS);
+    assert_int_equal(FOLLOW_SURELY(code, 19, &row), DP_BARE_CODE_RETURNS);
     assert_int_equal(row.reg, DP_REG_SP);
     assert_int_equal(row.offset, 8);
 }

@@ -64,7 +64,7 @@ static struct dp_bare_code libc_code(void)
 }
 
 #if defined(__x86_64__)
-enum { CALL_BYTES = 5, STEP_BYTES = 1 };
+enum { CALL_BYTES = 5, STEP_BYTES = 1, AFTER_CODE = 0xf4 /* hlt */ };
 static bool is_call(uintptr_t at, uintptr_t *target)
 {
     int32_t distance;
@@ -73,7 +73,7 @@ static bool is_call(uintptr_t at, uintptr_t *target)
     return *(const uint8_t *)at == 0xe8 && *target % 16 == 0;
 }
 #else
-enum { CALL_BYTES = 4, STEP_BYTES = 4 };
+enum { CALL_BYTES = 4, STEP_BYTES = 4, AFTER_CODE = 0 /* udf */ };
 static bool is_call(uintptr_t at, uintptr_t *target)
 {
     uint32_t code;
@@ -210,6 +210,19 @@ static void interrupted_code_returns_to_where_the_unwind_data_say(void **state)
     assert_true(n_other * 1000 < n_same); /* some assembly of libc pushes without unwind data */
     assert_true(n_unknown < n_same);
 #endif
+}
+
+/* Code of a few instructions, followed from one of its bytes. */
+static enum dp_bare_code_end follow(const void *bytes, size_t n_bytes, size_t from, bool is_sure,
+                                    struct dp_cfi_row *row)
+{
+    static _Alignas(8) uint8_t memory[64];
+    memset(memory, AFTER_CODE, sizeof memory);
+    memcpy(memory, bytes, n_bytes);
+    struct dp_bare_code code = {
+        .start = (uintptr_t)memory, .end = (uintptr_t)memory + sizeof memory, .is_sure = is_sure};
+    *row = (struct dp_cfi_row){0};
+    return dp_bare_code_follow(&code, (uintptr_t)memory + from, false, row);
 }
 
 #if defined(__x86_64__)
