@@ -5,8 +5,10 @@
 #include "host/report/delta.h"
 #include "host/resident/free_chunks.h"
 
-/* The types resident_space, swapped_space, zero_space, pinned_space and idle_space. Values are scaled up as inuse_space
- * is. The last is known only after dp_resident_idle_begin. */
+/*
+ * The types resident_space, swapped_space, zero_space, pinned_space and idle_space. Values are scaled up as inuse_space
+ * is. The last one is known only after dp_resident_idle_begin.
+ */
 enum {
     DP_HEAP_WASTE_RESIDENT,
     DP_HEAP_WASTE_SWAPPED,

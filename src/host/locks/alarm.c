@@ -270,8 +270,7 @@ static void log_wait(const struct dp_waits *w, const struct dp_waiting *wait)
 /* BEHIND_PIPE: of a thread that does not move at a pipe, which is worse than any wait that is only long. */
 enum badness { HARMLESS, LONG, BEHIND_PIPE, HOLDER_ENDED, CIRCLE };
 
-/* How bad a wait is that has lasted so long; HARMLESS: it is none to report. *members: the circle that it is in, of n.
- */
+/* How bad a wait is that has lasted so long; HARMLESS is not reported. *members: the circle of *n waits it is in. */
 static enum badness badness(const struct dp_waits *w, const struct dp_waiting *wait, int64_t waited_ns,
                             const struct dp_waiting **members, size_t *n)
 {

@@ -15,10 +15,11 @@
 #define DP_BLOCK_PIECES     128u /* of 2 MB, for pages of 4 kB */
 #define DP_BLOCK_LINE_BYTES 64u  /* zeros are counted in whole cache lines, or in whole smaller pieces of a block */
 
-/* Bytes of a block; what is neither resident nor swapped is absent. zero_bytes: resident, and zeros. idle_bytes:
- * resident, and not written (idle.h). */
+/* Where the bytes of a block are. The rest was never written. */
 struct dp_resident_block {
-    int64_t resident_bytes, swapped_bytes, zero_bytes, idle_bytes;
+    int64_t resident_bytes, swapped_bytes;
+    int64_t zero_bytes; /* of the resident ones: those that are zero */
+    int64_t idle_bytes; /* of the resident ones: those on pages that were not written (idle.h) */
 };
 
 /*

@@ -14,12 +14,11 @@
 #include <time.h>
 
 static const char about[] =
-    "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age, "
-    "sampled memory in use, the "
-    "kinds\n"
-    "of profile that are on (`off`: by deltaprof off; `tables are private`: they could not be in the tmpfs), the most\n"
-    "that one stack has waited for locks, all its threads and idle ones included, and the program. Their PIDs\n"
-    "can be given to top, tree, leaks, growth, waits, view and summary. DIR: the directory of the tables.\n"
+    "Lists the profiled processes of this user, for root of all users, that have tables (key tables): pid, age,\n"
+    "sampled memory in use, the most that one stack has waited for locks, all its threads and idle ones included,\n"
+    "the kinds of profile that are on (`off`: by deltaprof off; `tables are private`: they could not be in the\n"
+    "tmpfs), and the program. Their PIDs can be given to top, tree, leaks, growth, waits, view and summary.\n"
+    "DIR: the directory of the tables.\n"
     "  --json            one JSON object: `processes`, times in nanoseconds, sizes in bytes\n";
 
 /* The kinds that are on, by their names. */

@@ -121,9 +121,9 @@ static void calibrate(struct dp_leaks_evidence *e, size_t n_ticks)
 }
 
 /*
- * Blocks of a table that is copied, or whose entries are replaced by another caller, leave one stack for another that
- * ends in the same function. What one of these lost since its first quarter, the other did not add. So a stack counts
- * with the stacks of its function that lost blocks and got hardly any new ones. False: there are none.
+ * A program may copy a table, or replace its entries, from another place. Then one stack loses blocks and another stack
+ * with the same innermost function gets them: the memory has moved and not grown. So *joined is the curve plus those of
+ * such stacks that lost blocks since the first half of the time and got hardly any new ones. False: there are none.
  */
 static bool join_sisters(const struct dp_leaks *r, const struct dp_leaks_process *p, size_t end,
                          const struct dp_leaks_curve *curve, struct dp_leaks_curve *joined)

@@ -4,11 +4,14 @@
  *
  * A model is the expected number of sampled blocks in use over the time, which is scaled to 0..1.
  *
- *  It goes on: at a constant rate; or from an unknown time on at half, or twice the rate; or it begins at that time.
- *  It has ended: at an unknown time, not later than LATEST, the rate becomes 0 or at most RESIDUE of what it was, so
- *  that at most RESIDUE of the growth before comes after it; or all growth is in one short PHASE, or in a WIDE one with
- * as much time after it; or it decays as exp(-k time), as that of a table of which ever less is missing. It is steady,
- * or follows the load.
+ * It goes on: at a constant rate; or from an unknown time on at half, or twice the rate; or it begins at that time.
+ *
+ * It has ended: at an unknown time, not later than LATEST, the rate becomes 0 or at most RESIDUE of what it was, so
+ * that at most RESIDUE of the growth before comes after it; or all growth lies in one short PHASE; or it lies in a WIDE
+ * one, after which at least as much time passed; or it decays as exp(-k time), as in a table of which ever less is
+ * missing.
+ *
+ * It never was: the level is steady, or follows the load.
  *
  * Blocks that turn over may also be freed in order, which tool/leaks/order.c looks at. Both opinions are pooled.
  *

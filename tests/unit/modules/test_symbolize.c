@@ -322,8 +322,8 @@ static void the_nearest_function_that_holds_an_address_is_named(void **state)
 }
 
 /*
- * A function whose length nobody tells reaches to the next one, the last one for a page. Names are read in parts of 256
- * and 4096 bytes.
+ * A function without a size extends to the next function; the last one extends for a page. Names are read in parts of
+ * 256 and 4096 bytes.
  */
 static void a_file_of_open_ends_and_long_names(void **state)
 {

@@ -118,7 +118,7 @@ static void a_build_id_is_found_among_notes(void **state)
         {{4, 4, 3, GNU, 0x44332211}, 19, 0, 0},
         {{4, 4, 3, GNU, 0x44332211}, 11, 0, 0},
         {{4, 4, 1, GNU, 0x99, 4, 4, 3, GNU, 0x44332211}, 40, 4, 0x11},  /* behind an ABI tag */
-        {{5, 5, 1, 1, 2, 3, 4, 4, 4, 3, GNU, 0x44332211}, 48, 4, 0x11}, /* whose parts are padded to 4 bytes */
+        {{5, 5, 1, 1, 2, 3, 4, 4, 4, 3, GNU, 0x44332211}, 48, 4, 0x11}, /* name and build-id are padded to 4 bytes */
         {{4, 4, 3, GNU + 1, 0x44332211}, 20, 0, 0},
         {{3, 4, 3, GNU, 0x44332211}, 20, 0, 0},
         {{4, 32, 3, GNU, 0x44332211}, 48, 32, 0x11},

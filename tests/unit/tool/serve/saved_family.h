@@ -97,7 +97,7 @@ static inline const char *cursor_text(void)
 
 /* ---- families ---- */
 
-/* One row of `function`: n events of 100 each, and what is in use. Its user is the caller. */
+/* A profile with one row, of `function`: n events of 100 each, and memory in use. The caller frees it. */
 static inline struct dp_serve_delta *make_delta(unsigned kind, pid_t pid, const char *table, const char *function,
                                                 int64_t n)
 {

@@ -52,7 +52,7 @@ static void deltas_add_up_by_table(void **state)
     }
     happen(3, "", 100); /* of no table */
     size_t n_bytes = here.saved.n_bytes;
-    happen(1, "a.1.1", 0); /* what is in use is read again */
+    happen(1, "a.1.1", 0); /* memory in use alone is not appended */
     assert_int_equal(here.saved.n_bytes, n_bytes);
     assert_int_equal(read_later(), 1);
     assert_string_equal(describe(&later), "ended 1 begin 0 on heap\n"

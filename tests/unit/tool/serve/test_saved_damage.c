@@ -62,7 +62,7 @@ static void a_changed_byte_is_refused(void **state)
     dp_vec_fini(&file.all);
 }
 
-/* A file of parts without profiles, whose checks are right. */
+/* Writes a file of parts that have no profiles. Its hashes are right. */
 static struct bytes file_of(const struct dp_serve_saved_part *parts, size_t n)
 {
     struct bytes file = {{0}};
