@@ -430,6 +430,13 @@ unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, un
     return n;
 }
 
+bool dp_contended_is_in_place(const struct dp_contended_place *place)
+{
+    bool is_futex = place->slot > DELTAPROF_LOCK_SETS * WAYS;
+    uint64_t key = is_futex ? futex_key_of(place->lock, place->class) : key_of(place->lock, place->class);
+    return key_in(&slots[place->slot - 1]) == key;
+}
+
 unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_most)
 {
     unsigned n = 0, first = group_of(word);

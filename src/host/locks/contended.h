@@ -11,6 +11,7 @@
 
 #include <deltaprof/locks.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The number of a slot in the table, from 1 to DP_CONTENDED_SLOTS; 0: none. */
@@ -68,6 +69,17 @@ int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS
 
 /* A thread wakes waiters of a futex word and pays. Fills in what it owed to each class; returns how many, <= n_most. */
 unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, unsigned n_most);
+
+/*
+ * Whether a slot still counts the waits of this kind for a lock, or of this class for a futex word. A slot is free for
+ * another lock as soon as its waits have ended, also between a holder's payment and what the holder does next.
+ */
+struct dp_contended_place {
+    const void *lock;
+    unsigned class; /* or the kind */
+    dp_contended_slot slot;
+};
+bool dp_contended_is_in_place(const struct dp_contended_place *place);
 
 /* Fills in the classes of a futex word's slots, those of ended waits too. Returns how many, at most n_most. */
 unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_most);

@@ -175,8 +175,10 @@ bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *out, const void *wo
     unsigned n = dp_contended_wake(word, wake->debts, DEBTS_MOST);
     int64_t now = n ? dp_clock_ns() : 0;
     dp_pairing_begin(&wake->pairing);
-    for (unsigned i = 0; i < n; i++)
-        dp_pairing_add(&wake->pairing, i, wake->debts[i].slot, now);
+    for (unsigned i = 0; i < n; i++) {
+        const struct dp_contended_debt *debt = &wake->debts[i];
+        dp_pairing_add(&wake->pairing, i, &(struct dp_contended_place){word, debt->class, debt->slot}, now);
+    }
     if (n < DEBTS_MOST)
         wake->debts[n].ns = 0;
     return n;

@@ -18,10 +18,13 @@ static unsigned n_listed(const struct dp_pairing *pairing)
     return n;
 }
 
-void dp_pairing_add(struct dp_pairing *pairing, unsigned group, dp_contended_slot slot, int64_t now_ns)
+void dp_pairing_add(struct dp_pairing *pairing, unsigned group, const struct dp_contended_place *place, int64_t now_ns)
 {
     struct dp_waiter waiters[DP_WAITERS_MOST];
-    unsigned n = n_listed(pairing), n_more = dp_waiters_pay(slot, now_ns, waiters);
+    unsigned n = n_listed(pairing), n_more = dp_waiters_pay(place->slot, now_ns, waiters);
+    /* A waiter of another lock is listed after its slot got that lock's key: who saw it sees the key, too. [LISTED] */
+    if (!dp_contended_is_in_place(place))
+        n_more = 0;
     for (unsigned i = 0; i < n_more && n < DP_PAIRING_WAITERS; i++) {
         /* 0 would end the list; equal weights stay equal */
         uint32_t weight = waiters[i].weight < WEIGHT_MOST ? waiters[i].weight + 1 : WEIGHT_MOST;

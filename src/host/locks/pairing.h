@@ -18,8 +18,11 @@ static inline void dp_pairing_begin(struct dp_pairing *pairing)
     pairing->at[0] = 0;
 }
 
-/* Before the unlock: adds the waiters of this slot as a group. */
-void dp_pairing_add(struct dp_pairing *pairing, unsigned group, dp_contended_slot slot, int64_t now_ns);
+/*
+ * Before the unlock: adds the waiters of a slot as a group; none if another lock has the slot by now, since the list
+ * may be of its waiters.
+ */
+void dp_pairing_add(struct dp_pairing *pairing, unsigned group, const struct dp_contended_place *place, int64_t now_ns);
 
 /*
  * After the unlock: divides ns, the time paid for a group, among its waiters, and records each part as a chain of n

@@ -306,7 +306,7 @@ bool deltaprof_lock_unlock_begin(struct deltaprof_owed *out, const void *lock)
     int64_t now = owes ? dp_clock_ns() : 0;
     for (unsigned kind = 1; owes && kind < DP_CONTENDED_KINDS; kind++)
         if (slots[kind])
-            dp_pairing_add(&owed->pairing, kind, slots[kind], now);
+            dp_pairing_add(&owed->pairing, kind, &(struct dp_contended_place){lock, kind, slots[kind]}, now);
     owed->ns[0] = (int64_t)(uintptr_t)lock; /* no kind is 0: free for the lock */
     return owes;
 }

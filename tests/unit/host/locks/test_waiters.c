@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The lists of waiters: which are listed, and what each weighs when a holder pays. */
+/* The lists of waiters: which are listed, what each weighs when a holder pays, and which a holder takes for its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "host/locks/waiters.h"
+#include "host/locks/pairing.h"
+
+#include "base/clock.h"
 
 enum { UNIT = 8192, SHARED = 4096 }; /* ns of one unit of weight; slots that far apart share a list */
 
@@ -98,6 +100,42 @@ static void a_child_has_empty_lists(void **state)
     assert_int_equal(dp_waiters_pay(7, 631 * UNIT, found), 0);
 }
 
+static const char places[1 << 20];
+
+/* The slot of a lock is free as soon as its wait has ended: another lock takes it while the holder has not looked yet.
+ */
+static void a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now(void **state)
+{
+    int64_t begin_ns = dp_clock_ns() - 100 * UNIT, end_ns = begin_ns + 200 * UNIT;
+    int64_t owed_ns[DP_CONTENDED_KINDS] = {0};
+    dp_contended_slot paid[DP_CONTENDED_KINDS] = {0};
+    const char *lock = places, *other = places + 8;
+    while (DELTAPROF_LOCK_SET(other) != DELTAPROF_LOCK_SET(lock))
+        other += 8;
+    assert_int_equal(dp_contended_init(), 0);
+    struct dp_contended_place place = {lock, DELTAPROF_LOCK_READ,
+                                       dp_contended_enter(lock, DELTAPROF_LOCK_READ, begin_ns)};
+    dp_waiters_entry entry = dp_waiters_add(place.slot, 16, begin_ns);
+    struct dp_pairing pairing;
+    dp_pairing_begin(&pairing);
+    dp_pairing_add(&pairing, DELTAPROF_LOCK_READ, &place, end_ns);
+    assert_int_equal(pairing.at[0] >> 32, 16);
+
+    assert_true(dp_contended_unlock(lock, owed_ns, paid) > 0);
+    assert_int_equal(paid[DELTAPROF_LOCK_READ], place.slot);
+    dp_waiters_remove(place.slot, entry);
+    dp_contended_acquired(place.slot, begin_ns, &end_ns);
+    struct dp_contended_place next = {other, DELTAPROF_LOCK_WRITE,
+                                      dp_contended_enter(other, DELTAPROF_LOCK_WRITE, end_ns)};
+    assert_int_equal(next.slot, place.slot);
+    assert_true(dp_waiters_add(next.slot, 17, end_ns));
+    dp_pairing_begin(&pairing);
+    dp_pairing_add(&pairing, DELTAPROF_LOCK_READ, &place, end_ns + 100 * UNIT);
+    assert_int_equal(pairing.at[0], 0);
+    dp_pairing_add(&pairing, DELTAPROF_LOCK_WRITE, &next, end_ns + 100 * UNIT);
+    assert_int_equal(pairing.at[0] >> 32, 17);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +145,7 @@ int main(void)
         cmocka_unit_test(slots_that_share_a_list_pay_their_own_waiters),
         cmocka_unit_test(a_wait_across_the_wrap_keeps_its_weight),
         cmocka_unit_test(a_child_has_empty_lists),
+        cmocka_unit_test(a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
