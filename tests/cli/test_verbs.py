@@ -139,11 +139,12 @@ class Verbs(Case):
         bad += [self.file(f'd/b.2.0001.{kind}.pb.gz', gzip.compress(inside)) for kind in ('heap', 'block', 'events', 'chain')]
         out, d = self.dir.name + '/out', self.dir.name + '/d'
         for kinds, arguments in (('heap', ['merge', d, '-o', out]), ('block', ['merge', '--kind', 'block', d, '-o', out]), ('chain', ['waits', d]),
-                                 ('heap', ['rss', d]), ('heap events', ['timeline', d, '-o', out, '--to', 'perfetto']), ('heap block chain', ['view', d, '-o', out])):
+                                 ('heap', ['rss', d]), ('heap', ['summary', d]), ('heap events', ['timeline', d, '-o', out, '--to', 'perfetto']), ('heap block chain', ['view', d, '-o', out])):
             with self.subTest(arguments):
                 status, text, error = self.outcome(*arguments)
                 lines = error.decode().splitlines()
                 self.assertEqual(status, 1, lines)
+                self.assertEqual(len(lines), len(set(lines)), lines)  # each is named once, however often the verb reads it
                 named = [path for path in bad if any(path in line for line in lines)]
                 wanted = {path for path in bad if path.split('.')[-3] in kinds.split()}
                 if arguments[0] != 'rss':  # it reads only the newest file of each process that is not broken

@@ -150,7 +150,7 @@ static int show(struct dp_query_count *c, char **paths, size_t n, size_t n_wante
         print_json(c, n_shown);
     else
         print_table(c, n_shown);
-    return dp_query_end(c->view);
+    return dp_query_print_flush(c->view->verb);
 }
 
 int dp_cli_churn(int argc, char **argv)

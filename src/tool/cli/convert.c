@@ -167,8 +167,6 @@ static int read_directory(const char *path, size_t limit_bytes, struct dp_model_
     v.merge.keeps_moments = true;
     if (!status)
         status = dp_query_read(&v, (char *[]){(char *)path}, 1);
-    if (!status && v.n_skipped)
-        status = DP_EXIT_FAILED;
     if (!status) {
         dp_query_print_error("convert", "%s: its %zu profile%s merged%s%s", dp_query_print_word_of(path), v.paths.n,
                              v.paths.n == 1 ? " is" : "s are",

@@ -99,7 +99,6 @@ int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_query *old, struct dp_
         status = dp_query_read(new, &paths[1], 1);
     if (status)
         return status;
-    new->n_skipped += old->n_skipped;
     if (strcmp(dp_query_type(old), dp_query_type(new)) || strcmp(dp_query_unit(old), dp_query_unit(new))) {
         dp_query_print_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_query_type(old),
                              paths[1], dp_query_type(new));
@@ -361,7 +360,7 @@ static int show(struct dp_query *old, struct dp_query *new, char **paths, size_t
         print_empty(&g, new);
     }
     dp_cli_growth_fini(&g);
-    return status ? status : dp_query_end(new);
+    return status ? status : dp_query_print_flush(new->verb);
 }
 
 int dp_cli_growth(int argc, char **argv)

@@ -50,7 +50,7 @@ static int show(struct dp_summary_leaks *r, char **paths, size_t n_paths)
         dp_query_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
     }
-    return dp_query_end(&r->view);
+    return dp_query_print_flush(r->view.verb);
 }
 
 /* ---- the verb's options ----------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* tool/cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
 #include "tool/cli/cli.h"
 #include "tool/cli/live.h"
+#include "tool/query/files.h"
 #include "tool/query/print.h"
 #include "tool/recover/recover.h"
 
@@ -175,9 +176,14 @@ static int command(int argc, char **argv)
     return run_verb(dp_cli_verb("summary"), argc, argv);
 }
 
-/* The one place that makes sure that text which could not be written is an error, of every verb and every help. */
+/*
+ * The one place that makes sure of two errors, of every verb and every help: text that could not be written, and a file
+ * that was left out.
+ */
 int main(int argc, char **argv)
 {
     int status = command(argc, argv);
-    return status ? status : dp_query_print_flush(NULL);
+    if (!status)
+        status = dp_query_print_flush(NULL);
+    return status ? status : dp_query_n_left_out() ? DP_EXIT_FAILED : 0;
 }

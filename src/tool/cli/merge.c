@@ -63,7 +63,7 @@ static int merge(struct dp_query *v, char **paths, size_t n, const char *path)
         status = dp_cli_out_open(&out, "merge", path);
     if (!status)
         status = dp_cli_out_close(&out, dp_model_merge_write(&v->merge, dp_cli_out_write, &out));
-    return status ? status : v->n_skipped ? DP_EXIT_FAILED : 0;
+    return status;
 }
 
 int dp_cli_merge(int argc, char **argv)

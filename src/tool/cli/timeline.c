@@ -124,13 +124,12 @@ static int write_out(struct dp_formats_timeline *timeline, enum format format, c
 static int show(struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
 {
     struct dp_formats_timeline timeline = {.begin_ns = 0};
-    size_t n_skipped = 0;
     int status = read_all(&timeline, paths, limit_bytes, dp_query_may_sift(paths));
     while (status == DP_QUERY_BROKEN) {
         size_t n_before = paths->n;
         dp_formats_timeline_fini(&timeline);
         timeline = (struct dp_formats_timeline){.begin_ns = 0};
-        status = dp_query_skip_broken(paths, "timeline", limit_bytes, &n_skipped);
+        status = dp_query_skip_broken(paths, "timeline", limit_bytes);
         if (!status)
             status = read_all(&timeline, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
     }
@@ -145,7 +144,7 @@ static int show(struct dp_query_paths *paths, enum format format, const char *pa
     if (!status)
         status = write_out(&timeline, format, path);
     dp_formats_timeline_fini(&timeline);
-    return status ? status : n_skipped ? DP_EXIT_FAILED : 0;
+    return status;
 }
 
 int dp_cli_timeline(int argc, char **argv)

@@ -307,7 +307,7 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
         dp_summary_heading_empty(v, c->n_rows);
         dp_summary_heading_losses(v);
     }
-    return dp_query_end(v);
+    return dp_query_print_flush(v->verb);
 }
 
 static int parse_by(struct dp_query_count *c, const char *text)

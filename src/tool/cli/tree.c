@@ -325,7 +325,7 @@ static int show(struct shown *s, char **paths, size_t n)
         dp_query_print_error("tree", "out of memory");
         return DP_EXIT_FAILED;
     }
-    return dp_query_end(&s->view);
+    return dp_query_print_flush(s->view.verb);
 }
 
 /* Compiles the value of --callers or --callees. */

@@ -63,7 +63,7 @@ struct view {
     struct dp_pack pack;
     struct dp_query_file *names;
     struct loose *loose;
-    size_t n_names, n_loose, n_skipped;
+    size_t n_names, n_loose;
     struct sides sides;
     bool many_directories;
     char program[64]; /* of the first file */
@@ -283,7 +283,7 @@ static int add_readable(struct view *v)
         v->n_names = v->n_loose = 0;
         v->many_directories = false;
         *v->program = '\0';
-        status = dp_query_skip_broken(&v->paths, "view", v->limit_bytes, &v->n_skipped);
+        status = dp_query_skip_broken(&v->paths, "view", v->limit_bytes);
         v->source.is_quiet = v->paths.n < n_before && dp_query_may_sift(&v->paths);
         if (!status)
             status = add_all(v);
@@ -441,8 +441,6 @@ int dp_cli_view(int argc, char **argv)
         status = summarise(&v);
     if (!status)
         status = write_file(&v);
-    if (!status && v.n_skipped)
-        status = DP_EXIT_FAILED;
     dp_query_source_fini(&v.source);
     dp_pack_fini(&v.pack);
     dp_query_paths_fini(&v.paths);

@@ -297,7 +297,7 @@ int dp_cli_waits(int argc, char **argv)
         (w.query.json ? show_json : show)(&w, n);
         if (!w.query.json)
             dp_summary_heading_losses(&w.query);
-        status = dp_query_end(&w.query);
+        status = dp_query_print_flush(w.query.verb);
     }
     dp_strings_fini(&w.keys);
     dp_vec_fini(&w.sums);

@@ -385,7 +385,7 @@ static int show(struct dp_query_count *c, char **paths, size_t n, const struct w
         print_json(c, n_shown);
     else
         print_table(c, n_shown, wanted->idle_s);
-    return dp_query_end(v);
+    return dp_query_print_flush(v->verb);
 }
 
 /* ---- a process -------------------------------------------------------------------------------------------------- */

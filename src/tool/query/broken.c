@@ -3,7 +3,7 @@
  * tool/query/broken.c - leaves out broken files, so that one of them does not hide all others.
  *
  * Readers first assume that all files can be read. When one cannot, they call this, and start again with the rest:
- * files are read twice only then.
+ * files are read twice only then. A command that reads the files several times names each of them once.
  */
 #include "tool/query/print.h"
 #include "tool/query/files.h"
@@ -13,6 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static struct dp_strings left_out; /* their paths; 0 is "" */
+
+bool dp_query_leave_out(const char *file)
+{
+    size_t n_before = dp_query_n_left_out();
+    return dp_strings_add(&left_out, file, strlen(file)) == DP_STRINGS_NONE || dp_query_n_left_out() > n_before;
+}
+
+size_t dp_query_n_left_out(void)
+{
+    size_t n = dp_strings_count(&left_out);
+    return n ? n - 1 : 0;
+}
+
+void dp_query_say_left_out(const char *verb, size_t n_before)
+{
+    size_t n = dp_query_n_left_out();
+    if (n > n_before)
+        dp_query_print_error(verb, "%zu file%s left out, see above", n, n == 1 ? " is" : "s are");
+}
 
 /* Reads all samples: a file may be broken in the middle. */
 static int read_all(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *source)
@@ -45,18 +66,18 @@ static bool is_gone(const struct dp_query_paths *paths, const char *file)
     return access(file, F_OK) && errno == ENOENT;
 }
 
-int dp_query_skip_broken(struct dp_query_paths *paths, const char *verb, size_t limit_bytes, size_t *n_skipped)
+int dp_query_skip_broken(struct dp_query_paths *paths, const char *verb, size_t limit_bytes)
 {
     struct dp_query_source source = {.is_quiet = false};
-    size_t n = 0, n_before = *n_skipped;
+    size_t n = 0, n_broken = 0, n_before = dp_query_n_left_out();
     for (size_t i = 0; i < paths->n; i++) {
         source.is_quiet = true;
         bool is_bad = read_all(verb, paths->at[i], limit_bytes, &source);
         source.is_quiet = false;
-        if (is_bad && !is_gone(paths, paths->at[i])) { /* again, for its line */
-            is_bad = read_all(verb, paths->at[i], limit_bytes, &source);
-            *n_skipped += is_bad;
-        }
+        bool is_broken = is_bad && !is_gone(paths, paths->at[i]);
+        n_broken += is_broken;
+        if (is_broken && dp_query_leave_out(paths->at[i]))
+            read_all(verb, paths->at[i], limit_bytes, &source); /* again, for its line */
         if (is_bad)
             free(paths->at[i]);
         else
@@ -64,9 +85,9 @@ int dp_query_skip_broken(struct dp_query_paths *paths, const char *verb, size_t 
     }
     paths->n = n;
     dp_query_source_fini(&source);
-    if (!n && *n_skipped == n_before)
+    if (!n && !n_broken)
         dp_query_print_error(verb, "the files were deleted while they were read");
-    if (n && *n_skipped > n_before)
-        dp_query_print_error(verb, "%zu file%s left out, see above", *n_skipped, *n_skipped == 1 ? " is" : "s are");
+    if (n)
+        dp_query_say_left_out(verb, n_before);
     return n ? 0 : DP_EXIT_FAILED;
 }

@@ -41,14 +41,19 @@ void dp_query_source_fini(struct dp_query_source *);
 int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *);
 
 /*
- * Leaves out the files that cannot be read: each is named in one line. Their number is added to *n_skipped. A file
- * that a directory had is not named if it was deleted since: a process keeps only its newest ones. 0, or
- * DP_EXIT_FAILED: none is left, or there is no memory. If paths->n changed, files may be left out again.
+ * Leaves out the files that cannot be read: each is named in one line, and the command exits with DP_EXIT_FAILED
+ * (tool/cli/main.c). A file that a directory had is not named if it was deleted since: a process keeps only its newest
+ * ones. 0, or DP_EXIT_FAILED: none is left, or there is no memory. If paths->n changed, files may be left out again.
  */
 struct dp_query_paths;
 /* Whether files may be left out: there are several, and none is standard input, which cannot be read again. */
 bool dp_query_may_sift(const struct dp_query_paths *);
-int dp_query_skip_broken(struct dp_query_paths *, const char *verb, size_t limit_bytes, size_t *n_skipped);
+int dp_query_skip_broken(struct dp_query_paths *, const char *verb, size_t limit_bytes);
+/* Counts a file that is left out. False: it was counted, and named, before. */
+bool dp_query_leave_out(const char *file);
+size_t dp_query_n_left_out(void);
+/* Prints one line on stderr if more files are left out than n_before. */
+void dp_query_say_left_out(const char *verb, size_t n_before);
 
 /* The permissions that all files have which were read so far: what is made of them allows no more. */
 mode_t dp_query_read_modes(void);

@@ -284,12 +284,6 @@ void dp_query_set_naming(struct dp_query *v)
         v->frames.folds[i] = v->has_filter[DP_QUERY_FOLD + i] ? &v->filters[DP_QUERY_FOLD + i] : NULL;
 }
 
-int dp_query_end(const struct dp_query *v)
-{
-    int status = dp_query_print_flush(v->verb);
-    return status ? status : v->n_skipped ? DP_EXIT_FAILED : 0;
-}
-
 static int read_chosen(struct dp_query *v)
 {
     int status = dp_query_at_choose(v);
@@ -311,7 +305,7 @@ int dp_query_restart(struct dp_query *v)
     v->allocated = 0;
     v->free = (struct dp_query_free){0};
     size_t n_before = v->paths.n;
-    int status = dp_query_skip_broken(&v->paths, v->verb, v->limit_bytes, &v->n_skipped);
+    int status = dp_query_skip_broken(&v->paths, v->verb, v->limit_bytes);
     v->is_sifted = v->paths.n == n_before;
     return status;
 }

@@ -55,7 +55,6 @@ struct dp_query {
     /* After dp_query_read. */
     struct dp_query_paths paths;
     bool is_sifted;        /* no more files can be left out */
-    size_t n_skipped;      /* those */
     size_t n_last_without; /* of the files without the type `needed`, those that are the last of their process */
     struct dp_query_moments moments;
     struct dp_query_source input; /* standard input, which is read once */
@@ -162,8 +161,6 @@ int dp_query_filter_list(struct dp_query *);
  * a type or label that no profile has.
  */
 int dp_query_read(struct dp_query *, char **paths, size_t n);
-/* Flushes standard output. The verb's exit status: DP_EXIT_FAILED too if files were left out. */
-int dp_query_end(const struct dp_query *);
 /* Whether broken files may be left out; and the naming of frames as the options want it. */
 bool dp_query_may_skip(const struct dp_query *);
 void dp_query_set_naming(struct dp_query *);

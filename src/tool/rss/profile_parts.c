@@ -133,7 +133,7 @@ static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_q
             rss->n_unmeasured++;
         }
         if (status && n_all > 1) {
-            rss->n_skipped++;
+            dp_query_leave_out(path);
             status = 0;
         }
     }
@@ -145,6 +145,7 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
 {
     struct dp_query_paths files = {.n = 0};
     struct dp_query_file *names = NULL;
+    size_t n_before = dp_query_n_left_out();
     int status = dp_query_paths_add_all(&files, "rss", paths, n);
     if (!status)
         status = dp_query_paths_choose(&files, "rss", NULL, "inuse_space");
@@ -168,9 +169,8 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
                              rss->is_profiled ? ", and left out" : "");
     if (!status && !rss->is_profiled)
         status = DP_EXIT_FAILED;
-    else if (!status && rss->n_skipped)
-        dp_query_print_error("rss", "%zu file%s left out, see above", rss->n_skipped,
-                             rss->n_skipped == 1 ? " is" : "s are");
+    else if (!status)
+        dp_query_say_left_out("rss", n_before);
     free(names);
     dp_query_paths_fini(&files);
     return status;

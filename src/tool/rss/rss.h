@@ -33,7 +33,6 @@ struct dp_rss {
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
     int64_t grown_bytes;              /* of malloc in use since the profile, by tables; 0: not known */
     bool is_profiled;
-    size_t n_skipped;    /* files that could not be read */
     size_t n_profiles;   /* processes that are summed up, each by one profile */
     size_t n_unmeasured; /* processes of which no profile has the resident memory: they are not in the sum */
 };
