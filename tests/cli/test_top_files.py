@@ -94,7 +94,7 @@ class TopFiles(TopCase):
         for order in files, files[::-1]:
             self.assertEqual(self.in_use(*order), {'f': '100B'})
             self.assertIn('Type: inuse_space, in use by 2 processes at the peak of the sum, 2001-09-09 01:46:44 UTC (of 8 files; '
-                          'all have ended, with 22B in use)', self.head)
+                          'all have ended, each with at most 100B in use)', self.head)
             self.assertEqual(self.in_use('--at', 'peak', *order), {'f': '100B'})
             self.assertEqual(self.in_use('--at', 'end', *order), {'f': '22B'})
             self.assertEqual(self.in_use('--at', 'last', *order), {})
@@ -105,6 +105,7 @@ class TopFiles(TopCase):
         files = self.ticks(7, 10, 40, 30, 1) + self.ticks(8, 30, 35, 32, 2, start=4)
         for order in files, files[::-1]:
             self.assertEqual(self.in_use(*order), {'f': '40B'})
+            self.assertIn('all have ended, each with at most 32B in use)', self.head[1])
             self.assertEqual(self.in_use('--at', 'end', *order), {'f': '32B'})
             self.assertEqual(self.in_use('--at', 'last', *order), {'f': '2B'})
 

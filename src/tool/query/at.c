@@ -264,8 +264,21 @@ static struct dp_query_moment *choose_of(const struct process *p, int which, int
     }
 }
 
+/* The most that a process had in use when its end began. Processes end at different times: these are never added. */
+static int64_t most_at_end(const struct dp_query *v, struct dp_query_moments *ms)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < ms->order.n;) {
+        struct process p = process_at(ms, i);
+        int64_t bytes = bytes_of(v, moment(&p, begin_of_end(&p)));
+        most = bytes > most ? bytes : most;
+        i = p.last + 1;
+    }
+    return most;
+}
+
 /* Marks the moments that count at that time. Returns the sum of their bytes. */
-static int64_t choose(struct dp_query *v, int which, int64_t time_ns, bool marks)
+static int64_t choose(struct dp_query *v, int which, int64_t time_ns)
 {
     struct dp_query_moments *ms = &v->moments;
     int64_t sum = 0;
@@ -276,8 +289,6 @@ static int64_t choose(struct dp_query *v, int which, int64_t time_ns, bool marks
         if (!chosen)
             continue;
         dp_model_merge_sum(&sum, bytes_of(v, chosen));
-        if (!marks)
-            continue;
         chosen->part.counts = true;
         ms->n_counted++;
         if (chosen->time_ns > ms->time_ns)
@@ -334,10 +345,10 @@ int dp_query_at_choose(struct dp_query *v)
         return DP_EXIT_FAILED;
     }
     ms->time_ns = INT64_MIN;
-    ms->bytes = choose(v, ms->which, time_ns, true);
+    ms->bytes = choose(v, ms->which, time_ns);
     if (ms->which == DP_QUERY_AT_PEAK) {
         ms->time_ns = time_ns; /* not that of the newest of the states that make the sum */
-        ms->end_bytes = choose(v, DP_QUERY_AT_END, end_time(ms), false);
+        ms->end_bytes = most_at_end(v, ms);
     }
     if (!ms->n_counted)
         ms->time_ns = time_ns;

@@ -30,7 +30,8 @@ struct dp_query_moments {
     /* What was chosen. */
     int which; /* DP_QUERY_AT_ */
     int64_t time_ns;
-    int64_t bytes, end_bytes; /* in use then, and at the end; end_bytes is known if which is DP_QUERY_AT_PEAK */
+    int64_t bytes;     /* in use then */
+    int64_t end_bytes; /* the most that a process had in use at its end; known if which is DP_QUERY_AT_PEAK */
     size_t n_processes, n_ended, n_counted;
 };
 

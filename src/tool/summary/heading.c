@@ -82,9 +82,11 @@ static void print_processes(const struct dp_query *v)
         printf(",%sfrom %s newest file%s (of %zu file%s)", gap, ms->n_processes == 1 ? "its" : "the",
                ms->n_processes == 1 ? "" : " of each", n_files, plural(n_files, "s"));
     else if (ms->which == DP_QUERY_AT_PEAK && v->at == DP_QUERY_AT_USUAL)
-        printf("%sat %s%s%s%s(of %zu file%s; %s ended, with %s in use)", gap,
+        printf("%sat %s%s%s%s(of %zu file%s; %s ended, %s%s in use)", gap,
                ms->n_processes == 1 ? "its peak" : "the peak of the sum", *when ? ", " : "", when, second_gap, n_files,
-               plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have", ms->end_bytes ? left : "nothing");
+               plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have",
+               ms->n_processes == 1 || !ms->end_bytes ? "with " : "each with at most ",
+               ms->end_bytes ? left : "nothing");
     else if (ms->which == DP_QUERY_AT_TIME && *when)
         printf("%sat %s, by files until %s", gap, v->at_text, when);
     else if (ms->which == DP_QUERY_AT_LAST && ms->n_ended)
