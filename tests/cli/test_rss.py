@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -162,7 +163,15 @@ class Rss(unittest.TestCase):
             self.assertEqual(status, 0, answer)
             self.assertGreater(self.adds_up(answer)['the profiler'], 100 * 2**10)
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
-            self.assertIn('It has written no heap profile yet', text)
+            self.assertIn(f'It has written no heap profile in {self.out}: ', text)
+
+    def test_a_process_that_cannot_write_profiles_has_its_tables(self):
+        with Program([DELTAPROF, 'run', '-o', 'symbolize=none,heap_rate=4k,out=/proc/nowhere', '--', sys.executable, '-c', self.GROWS % 'use(8)'],
+                     cwd='/') as program:
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            in_use = re.search(r'no heap profile in /proc/nowhere: .*; malloc has (\d+)[.\d]*MB in use$', text, re.S)
+            self.assertTrue(in_use, text)
+            self.assertIn(int(in_use[1]), range(16, 20))
 
     GROWS = """if 1:
         import ctypes, sys, time

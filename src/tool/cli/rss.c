@@ -201,6 +201,23 @@ static void print_family(struct dp_rss_family *family)
         printf("%10s         %zu more\n", "", n - n_shown);
 }
 
+/* in_use_bytes: of malloc, by the tables of the process; 0: not known. */
+static void print_without_profile(const struct dp_rss_process *process, int64_t in_use_bytes)
+{
+    char text[32];
+    if (!process->self_bytes) {
+        puts("Not profiled, or no profile of it was found (deltaprof rss PID DIR): explained by kinds of mappings");
+        return;
+    }
+    dp_query_print_unit(text, sizeof text, in_use_bytes, "bytes");
+    printf("It has written no heap profile%s%s: its first interval is not over, it allocated little, or its log says\n"
+           "why. Explained by kinds of mappings",
+           *process->out ? " in " : " yet", process->out);
+    if (in_use_bytes)
+        printf("; malloc has %s in use", text);
+    putchar('\n');
+}
+
 /* process, family: NULL for profiles; process also for several processes. */
 static int print(struct dp_rss *rss, const struct dp_rss_process *process, struct dp_rss_family *family, bool json)
 {
@@ -220,13 +237,7 @@ static int print(struct dp_rss *rss, const struct dp_rss_process *process, struc
             print_mappings(process, true);
         if (process && !rss->is_profiled) {
             print_mappings(process, false);
-            puts(process->self_bytes
-                     ? "It has written no heap profile yet: it allocated little, its first interval is not over, or "
-                       "its log "
-                       "says why. "
-                       "Explained\nby kinds of mappings"
-                     : "Not profiled, or no profile of it was found (deltaprof rss PID DIR): explained by kinds of "
-                       "mappings");
+            print_without_profile(process, rss->grown_bytes);
         }
     }
     return dp_query_print_flush("rss");
@@ -253,7 +264,7 @@ static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_
         tables = number;
     int status = dp_rss_process_read(process, pid, "rss");
     char *profile = status ? NULL : dp_rss_profile_find(process, directory, true);
-    char *now = profile && tables != number ? dp_rss_profile_find(process, tables, false) : NULL;
+    char *now = !status && tables != number ? dp_rss_profile_find(process, tables, false) : NULL;
     if (!status && profile)
         status = dp_rss_profile_read(&then, &profile, 1);
     if (!status && now)
@@ -265,6 +276,8 @@ static int read_process(struct dp_rss_process *process, struct dp_rss *rss, pid_
     }
     if (!status && !(profile ? dp_rss_combine(process, &then, rss) : dp_rss_process_parts(process, rss)))
         status = out_of_memory();
+    if (!profile)
+        rss->grown_bytes = then.grown_bytes;
     free(profile);
     free(now);
     dp_rss_fini(&then);

@@ -78,6 +78,7 @@ bool dp_rss_family_add(struct dp_rss *all, const struct dp_rss *rss)
         ok = dp_rss_add(all, rss->parts.at[i].name, rss->parts.at[i].bytes);
     dp_model_merge_sum(&all->anonymous_bytes, rss->anonymous_bytes);
     dp_model_merge_sum(&all->absent_bytes, rss->absent_bytes);
+    dp_model_merge_sum(&all->grown_bytes, rss->grown_bytes);
     all->error_bytes = (int64_t)hypot((double)all->error_bytes, (double)rss->error_bytes);
     all->file_bytes = rss->file_bytes > all->file_bytes ? rss->file_bytes : all->file_bytes;
     all->shared_bytes = rss->shared_bytes > all->shared_bytes ? rss->shared_bytes : all->shared_bytes;

@@ -193,7 +193,7 @@ int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now)
 {
     struct timespec time;
     int64_t before = 0, after = 0;
-    int status = read_in_use(path, &before);
+    int status = path ? read_in_use(path, &before) : 0;
     if (!status)
         status = read_in_use(now, &after);
     if (status)

@@ -31,7 +31,7 @@ struct dp_rss {
     int64_t error_bytes;              /* standard deviation of the sampled parts */
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
-    int64_t grown_bytes;              /* of malloc in use since the profile, by tables; 0: not known */
+    int64_t grown_bytes;              /* of malloc in use, by tables, since the profile; 0: not known */
     bool is_profiled;
     size_t n_profiles;   /* processes that are summed up, each by one profile */
     size_t n_unmeasured; /* processes of which no profile has the resident memory: they are not in the sum */
@@ -107,7 +107,8 @@ struct dp_config;
 bool dp_rss_process_conf(pid_t pid, struct dp_config *conf);
 /*
  * Sets then->grown_bytes: what malloc's memory in use has grown since the profile `then` was read from, and the time of
- * the comparison. now: a profile of this moment. 0, or DP_EXIT_FAILED after one line.
+ * the comparison. path: NULL if it was read from none. now: a profile of this moment. 0, or DP_EXIT_FAILED after one
+ * line.
  */
 int dp_rss_profile_grow(struct dp_rss *then, const char *path, const char *now);
 /*
