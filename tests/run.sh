@@ -30,7 +30,7 @@ timeout 300 meson setup $again "$build" "$top" </dev/null || give_up "meson setu
 timeout 1800 ninja -C "$build" all meson-test-prereq </dev/null || give_up "the build failed"
 timeout 600 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
 
-jobs=$(($(nproc) + 1)) # tests sleep half of their time
+jobs=$(($(nproc) + 2)) # tests sleep half of their time
 [ "$jobs" -le 4 ] || jobs=4
 rm -f "$log" "$build/failed"
 run_tests() {
