@@ -15,6 +15,7 @@
 #include "host/report/published_trace.h"
 
 #include "base/atomic.h"
+#include "host/symbols/dynamic_symbol.h"
 #include "host/symbols/symbol.h"
 #include "host/table/trace_context.h"
 
@@ -40,82 +41,15 @@ struct search {
     char file[1024];             /* "": the program */
 };
 
-/* The start of DT_GNU_HASH: after it come the words of the bloom filter, the buckets and the chains. */
-struct hash_table {
-    uint32_t n_buckets, n_unhashed, n_bloom_words, bloom_shift;
-    ElfW(Addr) bloom[];
-};
-
-static uint32_t hash_name(const char *name)
-{
-    uint32_t hash = 5381;
-    for (; *name; name++)
-        hash = hash * 33 + (unsigned char)*name;
-    return hash;
-}
-
-/* Looks variable_name up in a hash table of symbols. NULL: it is not there. */
-static const ElfW(Sym) * find_symbol(const struct hash_table *table, const ElfW(Sym) * symbols, const char *strings)
-{
-    const unsigned bits = 8 * sizeof(ElfW(Addr));
-    const uint32_t hash = hash_name(variable_name);
-    ElfW(Addr) word = table->bloom[hash / bits % table->n_bloom_words];
-    const uint32_t *buckets = (const uint32_t *)&table->bloom[table->n_bloom_words],
-                   *chain = buckets + table->n_buckets;
-    if (!(word >> hash % bits & word >> (hash >> table->bloom_shift) % bits & 1))
-        return NULL;
-    uint32_t i = buckets[hash % table->n_buckets];
-    if (i < table->n_unhashed)
-        return NULL;
-    for (;; i++) {
-        uint32_t other = chain[i - table->n_unhashed];
-        if ((other | 1) == (hash | 1) && !strcmp(strings + symbols[i].st_name, variable_name))
-            return &symbols[i];
-        if (other & 1)
-            return NULL;
-    }
-}
-
-/* The loader has added the file's base to an address in a dynamic section, except if that section is read-only. */
-static const void *resolve_address(const struct dl_phdr_info *info, ElfW(Addr) address)
-{
-    return (const void *)(address < info->dlpi_addr ? address + info->dlpi_addr : address);
-}
-
-static const ElfW(Sym) * find_variable(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
-{
-    const struct hash_table *table = NULL;
-    const ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    for (; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_GNU_HASH)
-            table = resolve_address(info, d->d_un.d_ptr);
-        if (d->d_tag == DT_SYMTAB)
-            symbols = resolve_address(info, d->d_un.d_ptr);
-        if (d->d_tag == DT_STRTAB)
-            strings = resolve_address(info, d->d_un.d_ptr);
-    }
-    return table && symbols && strings && table->n_buckets && table->n_bloom_words
-               ? find_symbol(table, symbols, strings)
-               : NULL;
-}
-
 static int search_file(struct dl_phdr_info *info, size_t n_bytes, void *arg)
 {
     struct search *search = arg;
-    const ElfW(Dyn) *dynamic = NULL;
-    bool has_variables = false;
     search->counts = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
     if (n_bytes < sizeof *info || search->counts == dp_load_relaxed(&searched_at))
         return NOT_NEEDED;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        has_variables |= info->dlpi_phdr[i].p_type == PT_TLS;
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    }
-    const ElfW(Sym) *symbol = has_variables && dynamic ? find_variable(info, dynamic) : NULL;
-    if (!symbol || symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_TLS ||
-        symbol->st_value > INT32_MAX || info->dlpi_tls_modid > INT32_MAX)
+    const ElfW(Sym) *symbol = info->dlpi_tls_modid ? dp_symbols_dynamic_find(info, variable_name) : NULL;
+    if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_TLS || symbol->st_value > INT32_MAX ||
+        info->dlpi_tls_modid > INT32_MAX)
         return NOT_FOUND;
     search->place = (struct dp_trace_place){(uint32_t)info->dlpi_tls_modid, (int32_t)symbol->st_value};
     strncat(search->file, info->dlpi_name ? info->dlpi_name : "", sizeof search->file - 1);

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "host/symbols/dynamic_symbol.h"
 #include "host/symbols/symbol.h"
 
 #include <elf.h>
@@ -57,64 +58,14 @@ static bool copy(void *to, uintptr_t from, size_t n_bytes)
 
 /* ---- the descriptor --------------------------------------------------------------------------------------------- */
 
-/* The dynamic symbols of a loaded file. */
-struct dynamic {
-    const uint32_t *hash; /* DT_GNU_HASH */
-    const Elf64_Sym *symbols;
-    const char *strings;
-};
-
-static struct dynamic dynamic_of(const struct dl_phdr_info *info)
-{
-    struct dynamic found = {0};
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        for (const Elf64_Dyn *d = (const Elf64_Dyn *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag; d++) {
-            /* ld.so has made addresses of these, but not in the kernel's own file */
-            uintptr_t at = d->d_un.d_ptr + (d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr : 0);
-            if (d->d_tag == DT_GNU_HASH)
-                found.hash = (const uint32_t *)at;
-            else if (d->d_tag == DT_SYMTAB)
-                found.symbols = (const Elf64_Sym *)at;
-            else if (d->d_tag == DT_STRTAB)
-                found.strings = (const char *)at;
-        }
-    }
-    return found;
-}
-
-/* DT_GNU_HASH: n_buckets, first, n_bloom, shift; the Bloom filter; the buckets; a word for each symbol from `first` on,
- * whose lowest bit ends a chain. Returns the symbol's value, 0: there is none. */
-static uintptr_t value_of(const struct dynamic *in, const char *name)
-{
-    uint32_t hash = 5381;
-    for (const char *c = name; *c; c++)
-        hash = hash * 33 + (uint8_t)*c;
-    if (!in->hash || !in->symbols || !in->strings || !in->hash[0])
-        return 0;
-    const uint32_t *buckets = in->hash + 4 + in->hash[2] * 2, *chain = buckets + in->hash[0];
-    uint32_t first = in->hash[1], i = buckets[hash % in->hash[0]];
-    if (i < first)
-        return 0;
-    for (;; i++) {
-        const Elf64_Sym *symbol = &in->symbols[i];
-        if ((chain[i - first] | 1) == (hash | 1) && symbol->st_shndx && !strcmp(in->strings + symbol->st_name, name))
-            return symbol->st_value;
-        if (chain[i - first] & 1)
-            return 0;
-    }
-}
-
 static int find_descriptor(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 {
     uint64_t *loaded = ctx;
     if (info->dlpi_adds == jit.loaded)
         return 1;
     *loaded = info->dlpi_adds;
-    struct dynamic dynamic = dynamic_of(info);
-    uintptr_t value = value_of(&dynamic, "__jit_debug_descriptor");
-    jit.descriptor = value ? info->dlpi_addr + value : 0;
+    const Elf64_Sym *symbol = dp_symbols_dynamic_find(info, "__jit_debug_descriptor");
+    jit.descriptor = symbol ? info->dlpi_addr + symbol->st_value : 0;
     return jit.descriptor != 0;
 }
 
