@@ -191,6 +191,18 @@ def that_swapped_memory_is_told():
         assert 0.95 * swapped <= told <= 1.05 * swapped, (told, swapped, rows)
 
 
+def that_a_process_that_does_not_answer_is_told_why():
+    """Of a process with one thread: the profiler's thread may not have begun."""
+    waits = 'import sys, threading; [threading.Thread(target=sys.stdin.read).start() for _ in range(%d)]; print(flush=True); sys.stdin.read()'
+    for n_threads in 0, 1, 2:
+        with subprocess.Popen(['/usr/bin/python3', '-c', waits % n_threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            done = subprocess.run([DELTAPROF, 'waste', str(process.pid), new_directory()], capture_output=True, text=True, timeout=120)
+            process.stdin.close()
+        assert done.returncode == 1 and f'process {process.pid}: it does not answer' in done.stderr, done.stderr
+        assert ('it has one thread' in done.stderr) == (n_threads == 0), (n_threads, done.stderr)
+
+
 def that_samples_stand_for_all_blocks():
     """Blocks of a megabyte are all sampled; of 1,000 records at a rate of 16k about 60 are, the others are guessed."""
     with Victim('blocks', 'heap_rate=16k') as v:

@@ -68,6 +68,30 @@ static void other_files_are_none(void **state)
     assert_int_equal(dp_binary_read("/no/where", &elf), -ENOENT);
 }
 
+/* The libraries that a program needs tell whether it has a sanitizer with an allocator of its own. */
+static void a_needed_library_shows_a_sanitizer(void **state)
+{
+    static const struct {
+        const char *library;
+        bool is_sanitizer;
+    } cases[] = {{"libasan.so.8", true},       {"libhwasan.so.0", true}, {"liblsan.so.0", true},
+                 {"libtsan.so.2", true},       {"libubsan.so.1", false}, {"libclang_rt.a", true},
+                 {"libclang_rt.ubsan", false}, {"libasan-so", false}};
+    struct dp_binary elf;
+    assert_int_equal(judge(self, n_self, &elf), 0);
+    if (elf.sanitizer[0]) /* this program has one */
+        skip();
+    char *needed = memmem(self, n_self, "libcmocka.so", 12), kept[18];
+    assert_non_null(needed);
+    memcpy(kept, needed, sizeof kept);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        strcpy(needed, cases[i].library);
+        assert_int_equal(judge(self, n_self, &elf), 0);
+        assert_string_equal(elf.sanitizer, cases[i].is_sanitizer ? cases[i].library : "");
+        memcpy(needed, kept, sizeof kept);
+    }
+}
+
 static void a_file_may_end_anywhere(void **state)
 {
     struct dp_binary elf;
@@ -98,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(this_program_is_one_of_ours),
         cmocka_unit_test(other_files_are_none),
+        cmocka_unit_test(a_needed_library_shows_a_sanitizer),
         cmocka_unit_test(a_file_may_end_anywhere),
         cmocka_unit_test(a_file_may_say_anything),
     };

@@ -91,6 +91,26 @@ static void a_hash_that_everything_shares_only_costs_time(void **state)
     }
 }
 
+/* Bounds what a search costs: 64 words of the index. */
+static void of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overflow(void **state)
+{
+    enum { PROBES = 64 };
+    dp_frame_id frames[4];
+    uint64_t before = dp_stats_read_of(DP_STAT_OVERFLOW, DP_KIND_CHAIN);
+    for (uint32_t i = 0; i <= PROBES; i++) {
+        struct dp_stack stack = stack_of(frames, 4, 6000 + i * 10);
+        stack.hash = 42;
+        dp_record_id id = dp_table_intern(DP_KIND_CHAIN, 0, 0, &stack);
+        assert_int_equal(id, i < PROBES ? i + 1 : 0);
+    }
+    assert_int_equal(dp_stats_read_of(DP_STAT_OVERFLOW, DP_KIND_CHAIN) - before, 1);
+    struct dp_stack last = stack_of(frames, 4, 6000 + (PROBES - 1) * 10);
+    last.hash = 42;
+    assert_int_equal(dp_table_intern(DP_KIND_CHAIN, 0, 0, &last), PROBES);
+    struct dp_stack other = stack_of(frames, 4, 9000);
+    assert_int_equal(dp_table_intern(DP_KIND_CHAIN, 0, 0, &other), PROBES + 1); /* no id was lost */
+}
+
 /* Of stacks that share a hash, whichever frame it is that differs. */
 static void every_frame_tells_stacks_apart(void **state)
 {
@@ -246,6 +266,7 @@ int main(void)
         cmocka_unit_test(record_0_is_the_overflow_row),
         cmocka_unit_test(a_record_is_its_kind_heap_labels_and_frames),
         cmocka_unit_test(a_hash_that_everything_shares_only_costs_time),
+        cmocka_unit_test(of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overflow),
         cmocka_unit_test(every_frame_tells_stacks_apart),
         cmocka_unit_test(a_refused_page_uses_up_no_ids_and_no_frames),
         cmocka_unit_test(a_hot_record_counts_on),
