@@ -13,7 +13,7 @@ struct dp_tallies dp_tallies[DP_SHARDS];
 const char *dp_stats_words(enum dp_stat which)
 {
     static const char *const words[] = {
-#define X(name, kinds, words) words,
+#define X(name, subject, words) words,
         DP_STATS(X)
 #undef X
     };
@@ -23,24 +23,32 @@ const char *dp_stats_words(enum dp_stat which)
 const char *dp_stats_name(enum dp_stat which)
 {
     static const char *const names[] = {
-#define X(name, kinds, words) #name,
+#define X(name, subject, words) #name,
         DP_STATS(X)
 #undef X
     };
     return names[which];
 }
 
-enum dp_stats_scope dp_stats_scope(const char *words)
+enum dp_stats_subject dp_stats_subject(enum dp_stat which)
 {
-    enum { NONE, ALL, EACH, HOLDERS, HEAP, BLOCK, CPU, WALL, EVENTS };
-    static const uint8_t kinds[] = {
-#define X(name, kinds, words) kinds,
+    static const uint8_t subjects[] = {
+#define X(name, subject, words) DP_STATS_##subject,
         DP_STATS(X)
 #undef X
     };
+    return subjects[which];
+}
+
+enum dp_stats_scope dp_stats_scope(const char *words)
+{
     for (int i = 0; i < DP_STAT_N; i++)
-        if (!strcmp(words, dp_stats_words((enum dp_stat)i)))
-            return kinds[i] == ALL ? DP_STATS_OF_ALL : kinds[i] == HOLDERS ? DP_STATS_OF_SEVERAL : DP_STATS_OF_KIND;
+        if (!strcmp(words, dp_stats_words((enum dp_stat)i))) {
+            enum dp_stats_subject subject = dp_stats_subject((enum dp_stat)i);
+            return subject == DP_STATS_ALL       ? DP_STATS_OF_ALL
+                   : subject == DP_STATS_HOLDERS ? DP_STATS_OF_SEVERAL
+                                                 : DP_STATS_OF_KIND;
+        }
     return DP_STATS_OF_KIND; /* of another version */
 }
 

@@ -38,6 +38,9 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 17,
             .n_values = 4,
+            .if_empty = "no sample was recorded. A program that allocates little is seen with a smaller\n"
+                        "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND",
+            .losses = DP_STATS_ALL | DP_STATS_MEMORY,
             .period_type = "space",
             .period_unit = "bytes",
             .keys = "heap_rate=512k",
@@ -56,6 +59,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .rank = 2,
             .receivers_name = "mutex",
             .title = "Type: mutex: who made others wait",
+            .untitled = "lock",
             .types =
                 {
                     {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_MUTEX_CONTENTIONS},
@@ -63,6 +67,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 2,
             .n_values = 2,
+            .losses = DP_STATS_ALL | DP_STATS_HOLDERS,
             .period_type = "contentions",
             .period_unit = "count",
             .keys = "mutex_rate=1",
@@ -81,6 +86,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .rank = 1,
             .receivers_name = "block",
             .title = "Type: block: where threads waited",
+            .untitled = "lock",
             .types =
                 {
                     {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_CONTENTIONS},
@@ -88,6 +94,9 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 2,
             .n_values = 2,
+            .if_empty = "no wait was recorded. Short waits are sampled; this records all of them:\n"
+                        "deltaprof run -o block_rate=1ns -- COMMAND",
+            .losses = DP_STATS_ALL | DP_STATS_WAITS,
             .period_type = "contentions",
             .period_unit = "count",
             .keys = "block_rate=10us",
@@ -113,6 +122,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 2,
             .n_values = 2,
+            .if_empty = "no thread used CPU time.",
+            .losses = DP_STATS_ALL | DP_STATS_TIMERS,
             .period_type = "cpu",
             .period_unit = "nanoseconds",
             .keys = "cpu_rate=10ms",
@@ -130,6 +141,7 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .rank = 4,
             .receivers_name = "chain",
             .title = "Type: chain: who waited for whom",
+            .frame = DP_CHAIN_HELD_BY,
             .types =
                 {
                     {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
@@ -137,12 +149,17 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 2,
             .n_values = 2,
+            .losses = DP_STATS_ALL | DP_STATS_HOLDERS,
             .period_type = "contentions",
             .period_unit = "count",
             .keys = "mutex_rate=1,block_rate=10us",
             .table_share = 1,
             .has_locks = true,
             .has_durations = true,
+            .absence = {"deltaprof run writes some when threads wait for locks",
+                        "threads waited, but no holder has released a lock; top --kind block shows the waits, summary "
+                        "deadlocks",
+                        DP_KIND_BLOCK},
             .endpoints =
                 {
                     {"delta_chain", true, NULL, "who waited for whom, since this cursor's last reply", 0},
@@ -161,6 +178,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = 2,
             .n_values = 2,
+            .if_empty = "no thread was seen.",
+            .losses = DP_STATS_ALL | DP_STATS_STATES,
             .period_type = "wall",
             .period_unit = "nanoseconds",
             .keys = "wall_rate=100ms",
@@ -197,10 +216,13 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                 },
             .n_types = DP_KIND_EVENT_TYPES,
             .n_values = DP_KIND_EVENT_TYPES,
+            .losses = DP_STATS_TIMES,
             .period_type = "events",
             .period_unit = "count",
         },
 };
+
+const unsigned dp_kind_tick_slack_ms = 50;
 
 static bool is_text(const char *text, const char *name, size_t n_bytes)
 {

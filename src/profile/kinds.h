@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/atomic.h"
+#include "base/stats.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,6 +83,8 @@ struct dp_kind {
     unsigned rank;              /* of several kinds of file, commands choose the one with the lowest */
     const char *receivers_name; /* in pushed profiles */
     const char *title;          /* comment that pprof shows; NULL: the sample types tell the kind */
+    const char *untitled;       /* if its title is missing: what to call it, of several kinds; NULL: its name */
+    const char *frame;          /* a function that profiles of no other kind have; NULL: there is none */
     struct dp_kind_type types[DP_KIND_TYPES_MAX];
     unsigned n_types, n_values; /* values: the types that every row has; the others are added on demand, in groups */
     const char *period_type, *period_unit;
@@ -91,11 +94,20 @@ struct dp_kind {
     bool has_locks;       /* rows have a lock kind, by which requests filter */
     bool has_durations;   /* its events may last for another time than their value */
     bool tells_stuck;     /* its profiles have the comment of threads that have waited long */
+    unsigned losses;      /* enum dp_stats_subject, or'ed: the counters that its profiles have */
+    const char *if_empty; /* why a profile of it has no samples, and what would give it some; NULL: not known */
+    struct {
+        const char *words, *beside_words; /* why there is no profile of the kind; if there is one of `beside` */
+        enum dp_kind_id beside;
+    } absence;
     bool is_settled_late; /* a process keeps a part to itself until it reports: its tables alone are not whole */
     struct dp_kind_endpoint endpoints[DP_KIND_ENDPOINTS_MAX]; /* up to the first without a name */
 };
 
 extern const struct dp_kind dp_kind_table[DP_KINDS] DP_INTERNAL; /* by enum dp_kind_id */
+
+/* Within it, several processes write the profiles of one tick. */
+extern const unsigned dp_kind_tick_slack_ms DP_INTERNAL;
 
 /* The kind of that name; DP_KINDS: none. */
 unsigned dp_kind_named(const char *name, size_t n_bytes);

@@ -6,7 +6,8 @@ these, by their hashes. Writes HTML, or a C array of two texts: the part before 
 
 PASSING.c, LOCKING.c and LIBRARY.c are those of src/tool/query: the scripts have their lists of functions that are folded, and of code that
 is no code of the user.
-KINDS.c has the table of the kinds of profile: the scripts have the names and the sample types of kinds with deltas.
+KINDS.c has the table of the kinds of profile: the scripts have the names and the sample types of kinds with deltas,
+and the time within which several processes write one tick.
 """
 import base64
 import hashlib
@@ -33,21 +34,27 @@ STRING = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\"""")
 REGEX = re.compile(r'/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*')
 
 
+def embedded_end(text, at):
+    """Behind the closing } of what a template embeds by ${ at `at`."""
+    at, depth = at + 2, 1
+    while depth:
+        if text[at] == '`':
+            at = template_end(text, at + 1)
+        elif text[at] in '"\'':
+            at = STRING.match(text, at).end()
+        else:
+            depth += (text[at] == '{') - (text[at] == '}')
+            at += 1
+    return at
+
+
 def template_end(text, at):
     """Behind the closing ` of a template whose text begins at `at`."""
     while text[at] != '`':
-        if not text.startswith('${', at):
+        if text.startswith('${', at):
+            at = embedded_end(text, at)
+        else:
             at += 2 if text[at] == '\\' else 1
-            continue
-        at, depth = at + 2, 1
-        while depth:
-            if text[at] == '`':
-                at = template_end(text, at + 1)
-            elif text[at] in '"\'':
-                at = STRING.match(text, at).end()
-            else:
-                depth += (text[at] == '{') - (text[at] == '}')
-                at += 1
     return at + 1
 
 
@@ -86,15 +93,7 @@ def dense_template(text, names):
         if text[at] == '\\':
             at += 2
         elif text.startswith('${', at):
-            at, depth = at + 2, 1
-            while depth:
-                if text[at] == '`':
-                    at = template_end(text, at + 1)
-                elif text[at] in '"\'':
-                    at = STRING.match(text, at).end()
-                else:
-                    depth += (text[at] == '{') - (text[at] == '}')
-                    at += 1
+            at = embedded_end(text, at)
             out += '${' + dense(text[begin + 2:at - 1], names).strip() + '}'
             continue
         else:
@@ -178,7 +177,7 @@ def dense_style(text):
 
 css = dense_style(small(read(style)))
 text = ''.join(map(read, scripts))
-script = '(() => {\n"use strict";\n' + dense(text, {'const': 'let', **short_names(text)}).replace('@PASSING@', passing_names()).replace('@RULES@', library_lists()).replace('@KINDS@', kind_table()) + '})();\n'
+script = '(() => {\n"use strict";\n' + dense(text, {'const': 'let', **short_names(text)}).replace('@PASSING@', passing_names()).replace('@RULES@', library_lists()).replace('@KINDS@', kind_table()).replace('@SLACK_MS@', re.search(r'dp_kind_tick_slack_ms = (\d+);', read(kinds))[1]) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "

@@ -45,7 +45,7 @@ class Interner {
 
 const LEVELS = new Set(KINDS.flatMap(kind => kind.levels));
 
-const SLACK_MS = 50;
+const SLACK_MS = Number('@SLACK_MS@'); /* dp_kind_tick_slack_ms */
 
 /* Ticks and rows of one kind: heap, mutex, block, or of another producer. */
 class Kind {

@@ -109,11 +109,14 @@ static size_t write_block(uintptr_t address, const struct dp_location_settings *
 {
     dp_record_id record;
     uint64_t size_bytes;
-    if (!dp_kind_source_of(DP_KIND_HEAP)->block_at ||
-        !dp_kind_source_of(DP_KIND_HEAP)->block_at(address, &record, &size_bytes))
+    unsigned kind = 0;
+    while (kind < DP_KIND_DELTAS &&
+           !(dp_kind_source_of(kind)->block_at && dp_kind_source_of(kind)->block_at(address, &record, &size_bytes)))
+        kind++;
+    if (kind == DP_KIND_DELTAS)
         return 0;
     size_t n = dp_text_format(text, n_bytes, "in a block of %llu bytes", (unsigned long long)size_bytes);
-    return n + add_owner(dp_table_record(DP_KIND_HEAP, record), how, text + n, n_bytes - n);
+    return n + add_owner(dp_table_record(kind, record), how, text + n, n_bytes - n);
 }
 
 /* ---- mappings --------------------------------------------------------------------------------------------------- */

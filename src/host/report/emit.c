@@ -216,30 +216,13 @@ static void waste_comment(struct dp_encode *encode, const char *why)
     dp_encode_comment(encode, line);
 }
 
-/* The kinds of a counter, as the table of counters has them: bits by kind. */
-enum {
-    KINDS_NONE = 0,
-    KINDS_HEAP = 1 << DP_KIND_HEAP,
-    KINDS_BLOCK = 1 << DP_KIND_BLOCK,
-    KINDS_HOLDERS = 1 << DP_KIND_MUTEX | 1 << DP_KIND_CHAIN,
-    KINDS_CPU = 1 << DP_KIND_CPU,
-    KINDS_WALL = 1 << DP_KIND_WALL,
-    KINDS_EVENTS = 1 << DP_KIND_EVENTS,
-    KINDS_ALL = (1 << DP_KIND_DELTAS) - 1,
-    KINDS_EACH = 0, /* counted by kind */
-};
 _Static_assert((int)DP_KIND_TABLES <= (int)DP_STATS_KINDS, "each kind with records has counters");
 
 /* What the kind's profiles tell of a counter. */
 static uint64_t count_of_kind(enum dp_stat which, unsigned kind)
 {
-    static const uint16_t kinds[] = {
-#define X(name, its_kinds, words) KINDS_##its_kinds,
-        DP_STATS(X)
-#undef X
-    };
     uint64_t n = dp_stats_read_of(which, kind);
-    return kinds[which] >> kind & 1 ? n + dp_load_relaxed(&dp_stats[which]) : n;
+    return dp_stats_subject(which) & dp_kind_table[kind].losses ? n + dp_load_relaxed(&dp_stats[which]) : n;
 }
 
 /* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */

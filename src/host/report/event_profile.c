@@ -65,7 +65,7 @@ static unsigned survey(struct pass *p)
 /* The second value of the first kind, by rank, that has events. */
 static const char *default_type(unsigned kinds)
 {
-    unsigned first = DP_KIND_HEAP;
+    unsigned first = 0;
     for (unsigned kind = 0, rank = DP_KINDS; kind < DP_KIND_TABLES; kind++)
         if (kinds >> kind & 1 && dp_kind_table[kind].rank < rank) {
             first = kind;

@@ -113,14 +113,14 @@ static void walk_fini(struct walk *w)
     free(w->ordered);
 }
 
-#define SLACK_NS 50000000   /* processes write the profiles of one tick within it */
-#define TICK_NS  1000000000 /* ticks that are shorter are apart */
+#define TICK_NS 1000000000 /* ticks that are shorter are apart */
 
 /* Whether the next moment is another process's of the same tick: until then, its value is a tick old. */
 static bool is_within_tick(const struct walk *w, uint32_t at, uint32_t next)
 {
     const struct dp_query_moment *m = &w->ordered[next];
-    return w->process[next] != w->process[at] && m->time_ns - w->ordered[at].time_ns < SLACK_NS && next > 0 &&
+    return w->process[next] != w->process[at] &&
+           m->time_ns - w->ordered[at].time_ns < dp_kind_tick_slack_ms * INT64_C(1000000) && next > 0 &&
            w->process[next - 1] == w->process[next] && m->time_ns - w->ordered[next - 1].time_ns >= TICK_NS;
 }
 

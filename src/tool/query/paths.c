@@ -233,7 +233,6 @@ int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **pa
 /* ---- kinds ------------------------------------------------------------------------------------------------------ */
 
 enum { MAX_KINDS = 8, KIND_BYTES = 24 };
-#define LOCK "lock"
 
 struct kinds {
     char names[MAX_KINDS][KIND_BYTES];
@@ -252,36 +251,43 @@ static bool has_title(const struct dp_decode *d, const char *title)
     return false;
 }
 
-static bool has_chains(const struct dp_decode *d)
+static bool has_frame(const struct dp_decode *d, const char *name)
 {
-    for (size_t i = 0; i < d->functions.n; i++)
-        if (dp_decode_is_text(d, d->functions.at[i].name, DP_CHAIN_HELD_BY))
+    for (size_t i = 0; i < d->functions.n && name; i++)
+        if (dp_decode_is_text(d, d->functions.at[i].name, name))
             return true;
     return false;
 }
 
+/* The number of sample types of the kind, other than counts, that the profile has. */
+static unsigned count_types(const struct dp_decode *d, const struct dp_kind *kind)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < d->types.n; i++)
+        for (size_t k = 0; k < kind->n_types; k++)
+            n += strcmp(kind->types[k].unit, "count") != 0 &&
+                 dp_decode_is_text(d, d->types.at[i].type, kind->types[k].name);
+    return n;
+}
+
 /*
- * The kind of a profile by its content. Lock profiles have the same sample types: without a title it is a chain if it
- * has the frame of one, else of mutex or block, LOCK.
+ * The kind of a profile by its content: by its title, or a frame that only one kind has. Else it is the kind of which
+ * it has the most sample types; of several such kinds, the first by rank.
  */
 static const char *kind_of_content(const struct dp_decode *d)
 {
-    bool has_memory = false, has_waits = false;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
-        if (has_title(d, dp_kind_table[kind].title))
-            return dp_kind_table[kind].name;
-    for (size_t i = 0; i < d->types.n; i++) {
-        char type[32];
-        size_t n;
-        const char *text = dp_decode_text(d, d->types.at[i].type, &n);
-        snprintf(type, sizeof type, "%.*s", n < sizeof type ? (int)n : 0, text);
-        has_memory |= dp_kind_has_type(DP_KIND_HEAP, type);
-        has_waits |= dp_kind_has_type(DP_KIND_BLOCK, type);
+    const struct dp_kind *found = NULL;
+    unsigned most = 0;
+    for (const struct dp_kind *kind = dp_kind_table; kind < dp_kind_table + DP_KINDS; kind++) {
+        unsigned n = count_types(d, kind);
+        if (has_title(d, kind->title) || (n && has_frame(d, kind->frame)))
+            return kind->name;
+        if (n > most || (n && n == most && kind->rank < found->rank)) {
+            found = kind;
+            most = n;
+        }
     }
-    return has_memory && has_waits ? dp_kind_table[DP_KIND_EVENTS].name
-           : has_memory            ? dp_kind_table[DP_KIND_HEAP].name
-           : has_waits             ? has_chains(d) ? dp_kind_table[DP_KIND_CHAIN].name : LOCK
-                                   : "";
+    return !found ? "" : found->untitled ? found->untitled : found->name;
 }
 
 /* The kind that the name says; of another form of name, the kind of the content. "": not known. */
@@ -305,11 +311,12 @@ static bool has_kind(const struct kinds *kinds, const char *kind)
     return false;
 }
 
-/* Whether a profile of this kind is one of the wanted kind. */
+/* Whether a profile of this kind may be one of the wanted kind. */
 static bool is_kind(const char *kind, const char *wanted)
 {
     unsigned id = dp_kind_named(wanted, strlen(wanted));
-    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && (id == DP_KIND_MUTEX || id == DP_KIND_BLOCK));
+    const char *untitled = id < DP_KINDS ? dp_kind_table[id].untitled : NULL;
+    return !strcmp(kind, wanted) || (untitled && !strcmp(kind, untitled));
 }
 
 static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kinds)
@@ -319,48 +326,57 @@ static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kind
             strcpy(kinds->names[kinds->n++], of_path[i]);
 }
 
+/* The name under which there are profiles of the kind; NULL: there are none. */
+static const char *name_of(const struct kinds *kinds, const struct dp_kind *kind)
+{
+    return has_kind(kinds, kind->name)                         ? kind->name
+           : kind->untitled && has_kind(kinds, kind->untitled) ? kind->untitled
+                                                               : NULL;
+}
+
 /* The one to show if the user names none: the first by rank, of those with the sample type if there are any. */
 static const char *best_kind(const struct kinds *kinds, const char *type)
 {
     const char *best = NULL;
     for (int pass = 0; pass < 2 && !best; pass++) {
         unsigned rank = DP_KINDS;
-        for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
-            if (dp_kind_table[kind].rank < rank && has_kind(kinds, dp_kind_table[kind].name) &&
-                (pass || !type || dp_kind_has_type(kind, type))) {
-                best = dp_kind_table[kind].name;
+        for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++) {
+            const char *name = name_of(kinds, &dp_kind_table[kind]);
+            if (name && dp_kind_table[kind].rank < rank && (pass || !type || dp_kind_has_type(kind, type))) {
+                best = name;
                 rank = dp_kind_table[kind].rank;
             }
+        }
     }
-    if (has_kind(kinds, LOCK) && (!best || (type && dp_kind_has_type(DP_KIND_BLOCK, type))))
-        return LOCK;
     return best ? best : kinds->names[0];
 }
 
-/* Chains are of holders that have unlocked; block profiles are of all waits. */
-static const char *why_no_kind(const char *kind, const struct kinds *kinds)
+/* Writes why there may be no profile of a kind; "": not known. */
+static void write_absence(const char *name, const struct kinds *kinds, char *text, size_t n_bytes)
 {
-    if (strcmp(kind, dp_kind_table[DP_KIND_CHAIN].name))
-        return "";
-    return has_kind(kinds, dp_kind_table[DP_KIND_BLOCK].name)
-               ? " (threads waited, but no holder has released a lock; top --kind block shows the waits, summary "
-                 "deadlocks)"
-               : " (deltaprof run writes some when threads wait for locks)";
+    unsigned id = dp_kind_named(name, strlen(name));
+    const struct dp_kind *kind = id < DP_KINDS ? &dp_kind_table[id] : NULL;
+    *text = '\0';
+    if (kind && kind->absence.words)
+        snprintf(text, n_bytes, " (%s)",
+                 has_kind(kinds, dp_kind_table[kind->absence.beside].name) ? kind->absence.beside_words
+                                                                           : kind->absence.words);
 }
 
 static int refuse_kind(const struct dp_query_paths *p, const char *verb, const char *kind, const struct kinds *kinds)
 {
-    char there[MAX_KINDS * KIND_BYTES] = "";
+    char there[MAX_KINDS * KIND_BYTES] = "", why[160];
     struct dp_query_source source = {0};
     for (size_t i = 0; i < kinds->n; i++)
         snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds->names[i]);
     bool can_read = p->n != 1 || !strcmp(p->at[0], "-") ||
                     !dp_query_read_file(verb, p->at[0], DP_DECODE_LIMIT, &source); /* else it has said why */
     dp_query_source_fini(&source);
+    write_absence(kind, kinds, why, sizeof why);
     if (can_read)
         dp_query_print_error(verb, "%s: no %s profile; there are: %s%s",
                              dp_query_print_word_of(p->n_given ? p->given[0] : p->at[0]), kind,
-                             *there ? there : "none of a known kind", why_no_kind(kind, kinds));
+                             *there ? there : "none of a known kind", why);
     return DP_EXIT_FAILED;
 }
 

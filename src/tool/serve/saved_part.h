@@ -39,13 +39,12 @@ struct dp_serve_saved_part {
     uint32_t type, kind;
     int32_t pid;
     uint32_t flags;
-    uint64_t first, seq;            /* of a cursor; HEAD: n_ended in first; SETTLE: enum dp_serve_saved_end in first */
-    int64_t from_ns;                /* of a list of deltas; HEAD: first_ns; DELTA: the begin of its process, or 0 */
-    int64_t at_ns;                  /* of a cursor: when it was used; Unix time */
-    uint64_t n_bytes;               /* of a gzipped profile that follows; 0: none */
-    char name[72];                  /* of a cursor or a table; HEAD: MAGIC */
-    uint8_t was_on[DP_KIND_TABLES]; /* HEAD */
-    uint8_t unused[2];
+    uint64_t first, seq; /* of a cursor; HEAD: n_ended in first; SETTLE: enum dp_serve_saved_end in first */
+    int64_t from_ns;     /* of a list of deltas; HEAD: first_ns; DELTA: the begin of its process, or 0 */
+    int64_t at_ns;       /* of a cursor: when it was used; Unix time */
+    uint64_t n_bytes;    /* of a gzipped profile that follows; 0: none */
+    char name[72];       /* of a cursor or a table; HEAD: MAGIC */
+    uint8_t was_on[8];   /* HEAD: by kind; 8 bytes, because padding would be hashed */
 };
-_Static_assert(DP_KIND_TABLES + 2 == 8, "a part has no padding, which would be hashed");
+_Static_assert(DP_KIND_TABLES <= 8, "each kind with records has a byte");
 _Static_assert(DP_CURSOR_NAME_MAX < 72 && DP_TABLE_NAME_MAX <= 72, "a name fits");

@@ -65,7 +65,10 @@ static int add_text(struct joined *all, const struct dp_recover_table *t, const 
 
 static bool has_waits(const struct dp_serve_worker *w)
 {
-    return w->lives && (w->table.samples[DP_KIND_BLOCK] || w->table.samples[DP_KIND_MUTEX]);
+    bool has = false;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        has |= dp_kind_table[kind].has_locks && w->table.samples[kind];
+    return w->lives && has;
 }
 
 int dp_serve_waits_write(struct dp_serve_family *f, dp_pprof_write_fn fn, void *ctx)

@@ -182,15 +182,8 @@ static bool has_any(const struct dp_query *v)
 /* Why a profile of this type has no samples, and what would give it some. */
 static const char *why_empty(const char *type)
 {
-    if (!strcmp(type, "cpu"))
-        return "no thread used CPU time.";
-    if (!strcmp(type, "wall"))
-        return "no thread was seen.";
-    if (!strcmp(type, "delay") || !strcmp(type, "contentions"))
-        return "no wait was recorded. Short waits are sampled; this records all of them:\n"
-               "deltaprof run -o block_rate=1ns -- COMMAND";
-    return "no sample was recorded. A program that allocates little is seen with a smaller\n"
-           "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND";
+    unsigned kind = dp_kind_by_type(type);
+    return kind < DP_KINDS && dp_kind_table[kind].if_empty ? dp_kind_table[kind].if_empty : "no sample was recorded.";
 }
 
 void dp_summary_heading_empty(const struct dp_query *v, size_t n_rows)
