@@ -108,8 +108,8 @@ POINTERS = {
 }
 
 # What runs in a handler, around a fork or at the end of a thread beside what the headers and the preload object export.
-ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'tick_signal.c:on_default', 'tick_signal.c:on_shared', 'deltaprof.c:fork_prepare',
-           'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends', 'shared_signal.c:on_signal', 'timers.c:key_ends',
+ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'tick_signal.c:on_default', 'tick_signal.c:on_shared', 'fork_handlers.c:fork_prepare',
+           'fork_handlers.c:fork_parent', 'fork_handlers.c:fork_child', 'thread.c:thread_ends', 'shared_signal.c:on_signal', 'timers.c:key_ends',
            'dp_cpu_settle', 'dp_cpu_cancelled']
 
 # Functions that are called through a pointer which the walk does not see: hooks of an allocator inside the program and of
