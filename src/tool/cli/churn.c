@@ -60,11 +60,7 @@ static int by_saving(const void *a, const void *b, void *count)
 /* 0, or a status after one line. */
 static int choose_columns(struct dp_query_count *c)
 {
-    const struct dp_model *m = &c->view->merge.model;
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        for (size_t type = 0; type < m->types.n && c->n_columns == i; type++)
-            if (!strcmp(dp_model_text(m, m->types.at[type].type), types[i]))
-                c->columns[c->n_columns++] = type;
+    dp_query_count_choose(c, types, N_COLUMNS);
     if (c->n_columns == N_COLUMNS)
         return 0;
     dp_query_print_error("churn", "%s: no profile has lifetimes; the program needs age=on",

@@ -101,11 +101,7 @@ static const char *why_unknown(const struct dp_query *v)
 /* Finds the sample types. 0, or a status after one line. */
 static int choose_columns(struct dp_query_count *c)
 {
-    const struct dp_model *m = &c->view->merge.model;
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        for (size_t type = 0; type < m->types.n && c->n_columns == i; type++)
-            if (!strcmp(dp_model_text(m, m->types.at[type].type), types[i]))
-                c->columns[c->n_columns++] = type;
+    dp_query_count_choose(c, types, N_COLUMNS);
     if (c->n_columns >= IDLE)
         return 0;
     const char *why = why_unknown(c->view);

@@ -108,6 +108,15 @@ static int count_row(struct dp_query_count *c, uint32_t row, int64_t value)
     return 0;
 }
 
+void dp_query_count_choose(struct dp_query_count *c, const char *const *types, size_t n)
+{
+    const struct dp_model *m = &c->view->merge.model;
+    for (size_t i = 0; i < n; i++)
+        for (size_t type = 0; type < m->types.n && c->n_columns == i; type++)
+            if (!strcmp(dp_model_text(m, m->types.at[type].type), types[i]))
+                c->columns[c->n_columns++] = type;
+}
+
 int dp_query_count_rows(struct dp_query_count *c)
 {
     struct dp_query *v = c->view;

@@ -37,6 +37,9 @@ struct dp_query_count {
     DP_VEC(int64_t) sums;               /* of the columns: n_columns for each name */
 };
 
+/* The columns are the sample types of these names, up to the first that the profile lacks. */
+void dp_query_count_choose(struct dp_query_count *, const char *const *types, size_t n);
+
 int dp_query_count_rows(struct dp_query_count *); /* 0 or -ENOMEM */
 /* Keeps only nodes with a value that is not 0, the largest first. */
 void dp_query_count_sort(struct dp_query_count *);

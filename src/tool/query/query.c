@@ -290,15 +290,21 @@ static int read_chosen(struct dp_query *v)
     return status ? status : read_files(v);
 }
 
-int dp_query_restart(struct dp_query *v)
+/* Frees what was read from files. */
+static void free_content(struct dp_query *v)
 {
-    bool with_inherited = v->merge.with_inherited, keeps_moments = v->merge.keeps_moments;
     dp_model_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
     dp_strings_fini(&v->lost);
     dp_vec_fini(&v->n_lost);
     dp_query_naming_frames_fini(&v->frames);
+}
+
+int dp_query_restart(struct dp_query *v)
+{
+    bool with_inherited = v->merge.with_inherited, keeps_moments = v->merge.keeps_moments;
+    free_content(v);
     v->frames = (struct dp_query_naming_frames){.model = NULL};
     v->merge = (struct dp_model_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
@@ -381,12 +387,7 @@ void dp_query_same_fini(struct dp_query *v)
     dp_query_paths_fini(&v->paths);
     dp_query_moments_fini(&v->moments);
     dp_query_source_fini(&v->input);
-    dp_model_merge_fini(&v->merge);
-    dp_strings_fini(&v->programs);
-    dp_strings_fini(&v->losses);
-    dp_strings_fini(&v->lost);
-    dp_vec_fini(&v->n_lost);
-    dp_query_naming_frames_fini(&v->frames);
+    free_content(v);
     dp_vec_fini(&v->stack);
 }
 
