@@ -19,49 +19,13 @@
 
 int worker;
 
-static uint64_t state = 88172645463325252;
-
-unsigned next_random(unsigned below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return static_cast<unsigned>(state >> 33) % below;
-}
-
 enum { IN_FLIGHT = 300 };
-
-static char *requests[IN_FLIGHT];
-
-OWN static char *parse_request()
-{
-    return xmalloc(2048 + next_random(4096));
-}
-
-OWN static char *render_page()
-{
-    return xmalloc(8192 + next_random(16384));
-}
-
-OWN static char *query_table()
-{
-    return xmalloc(512 + next_random(32768));
-}
-
-OWN static void traffic()
-{
-    char *(*const handlers[])() = {parse_request, render_page, query_table};
-    for (int i = 0; i < 3400; i++) {
-        char **at = &requests[next_random(IN_FLIGHT)];
-        free(*at);
-        *at = handlers[i % 3]();
-    }
-}
+#include "traffic.h"
 
 static void run(const program &p)
 {
     for (int tick = 0; tick < N_TICKS; tick++) {
-        traffic();
+        traffic(3400);
         p.work(tick);
         if (deltaprof_emit)
             deltaprof_emit();

@@ -19,52 +19,18 @@
 #include <unistd.h>
 
 enum { STEP_NS = 20 * 1000 * 1000, IN_FLIGHT = 60 };
+#include "traffic.h"
 
 int n_load_steps;
 
-static uint64_t state;
 static double rate, lost_bytes, lost_samples;
 static std::mutex lost_lock;
-static char *requests[IN_FLIGHT];
-
-unsigned next_random(unsigned below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return static_cast<unsigned>(state >> 33) % below;
-}
 
 void lost(size_t n_bytes)
 {
     std::lock_guard<std::mutex> guard(lost_lock);
     lost_bytes += static_cast<double>(n_bytes);
     lost_samples += -expm1(-static_cast<double>(n_bytes) / rate);
-}
-
-OWN static char *parse_request()
-{
-    return xmalloc(2048 + next_random(4096));
-}
-
-OWN static char *render_page()
-{
-    return xmalloc(8192 + next_random(16384));
-}
-
-OWN static char *query_table()
-{
-    return xmalloc(512 + next_random(32768));
-}
-
-OWN static void traffic()
-{
-    char *(*const handlers[])() = {parse_request, render_page, query_table};
-    for (int i = 0; i < 90; i++) {
-        char **at = &requests[next_random(IN_FLIGHT)];
-        free(*at);
-        *at = handlers[i % 3]();
-    }
 }
 
 static void end_traffic()
@@ -81,7 +47,7 @@ static void run(const paced_program &program, int n_idle_steps)
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (int step = 0; step < n_load_steps + n_idle_steps; step++) {
         if (step < n_load_steps) {
-            traffic();
+            traffic(90);
             program.work(step);
         } else if (step == n_load_steps) {
             end_traffic();

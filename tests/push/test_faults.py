@@ -245,15 +245,18 @@ class Faults(Pushing):
             self.assertEqual(len(receiver.taken), 2)
             self.assert_arrived(receiver, ['heap'])
 
+    def push_and_read_journal(self, url):
+        """The path of the journal after a push, and its content."""
+        self.push(url)
+        [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
+        with open(os.path.join(self.dir, name), 'rb') as f:
+            return f.name, f.read()
+
     def test_a_journal_cut_at_any_byte_is_read(self):
         self.write_some(2)
         with Receiver() as receiver:
             url = receiver.url('pyroscope')
-            self.push(url)
-            [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
-            path = os.path.join(self.dir, name)
-            with open(path, 'rb') as f:
-                whole = f.read()
+            path, whole = self.push_and_read_journal(url)
             sends = [m.end() for m in re.finditer(rb'send \d+\n', whole)]
             self.assertEqual(len(sends), 4)
             for at in sorted({0, 1, 9, len(whole) - 1, *sends, *(n - 1 for n in sends), *random.Random(1).sample(range(len(whole)), 12)}):
@@ -272,18 +275,14 @@ class Faults(Pushing):
         self.write_some(2)
         with Receiver() as receiver:
             url = receiver.url('pyroscope')
-            self.push(url)
-            [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
-            path = os.path.join(self.dir, name)
-            with open(path, 'rb') as f:
-                whole = f.read()
+            path, whole = self.push_and_read_journal(url)
             lines = whole.splitlines(keepends=True)
             for i in range(1, len(lines)):
                 n = len(receiver.taken)
                 with open(path, 'wb') as f:
                     f.writelines([*lines[:i], b'\0' * (len(lines[i]) - 1) + b'\n', *lines[i + 1:]])
                 said = self.push(url, status=None)
-                self.assertIn('%s: 1 lines are broken' % name, said)
+                self.assertIn('%s: 1 lines are broken' % os.path.basename(path), said)
                 self.assertEqual(len(receiver.taken), n, lines[i])
                 self.assertEqual(self.push(url), '', 'said once')
             with open(path, 'wb') as f:
@@ -298,9 +297,8 @@ class Faults(Pushing):
         self.write_some(2)
         with Receiver(tells_duplicates=True) as receiver:
             url = receiver.url('pyroscope')
-            self.push(url)
-            [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
-            with open(os.path.join(self.dir, name), 'wb') as f:
+            path, _ = self.push_and_read_journal(url)
+            with open(path, 'wb') as f:
                 f.write(b'x' * 50 + b'\n')
             self.assertIn('1 lines are broken', self.push(url, '--repeat'))
             self.assertEqual(receiver.n_requests, 8)

@@ -3,12 +3,10 @@
  * victim_own_malloc.c - has its own malloc, with a lock inside a lock. Creating a thread while the outer lock is held
  * would hang for ever, so the profiler must not create its thread at the unlock of a contended inner lock.
  */
+#include "../../support/own_malloc.h"
 #include "../../support/locks.h"
 
-#define PUBLIC __attribute__((visibility("default")))
-
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
-static char pool[16 << 20] __attribute__((aligned(16)));
 static size_t used;
 static _Atomic int ready;  /* the waiter is about to lock */
 static _Atomic int wanted; /* the next holder of the inner lock keeps it until the waiter has come */
@@ -28,20 +26,6 @@ PUBLIC void *malloc(size_t n)
     pthread_mutex_unlock(&inner);
     pthread_mutex_unlock(&outer);
     return p;
-}
-PUBLIC void free(void *p)
-{
-    (void)p;
-}
-PUBLIC void *calloc(size_t count, size_t size)
-{
-    void *p = malloc(count * size);
-    return p ? memset(p, 0, count * size) : NULL;
-}
-PUBLIC void *realloc(void *old, size_t n)
-{
-    void *p = malloc(n);
-    return p && old ? memcpy(p, old, n) : p;
 }
 
 static void *comes_meanwhile(void *arg)

@@ -4,6 +4,8 @@
  * while it holds that lock, as jemalloc does for its background threads. Creating a thread takes a lock of the loader.
  * So the profiler's thread must make its first call of malloc while it holds no lock of the loader.
  */
+#include "../../support/own_malloc.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -12,12 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PUBLIC __attribute__((visibility("default")))
-
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool comes; /* a thread is about to take the lock */
 static __thread bool is_known;
-static char pool[16 << 20] __attribute__((aligned(16)));
 static _Atomic size_t used;
 
 PUBLIC void *malloc(size_t n)
@@ -30,20 +29,6 @@ PUBLIC void *malloc(size_t n)
     }
     size_t at = atomic_fetch_add(&used, (n + 31) & ~(size_t)15);
     return at + n + 16 <= sizeof pool ? pool + at : NULL;
-}
-PUBLIC void free(void *p)
-{
-    (void)p;
-}
-PUBLIC void *calloc(size_t count, size_t size)
-{
-    void *p = malloc(count * size);
-    return p ? memset(p, 0, count * size) : NULL;
-}
-PUBLIC void *realloc(void *old, size_t n)
-{
-    void *p = malloc(n);
-    return p && old ? memcpy(p, old, n) : p;
 }
 
 static void *sleeps(void *arg)

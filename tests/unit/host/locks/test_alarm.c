@@ -10,32 +10,18 @@
 #include <sched.h>
 #include <string.h>
 
+#include "support/block_record.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "host/api/recording.h"
 #include "host/locks/alarm.h"
 #include "host/locks/holders.h"
 #include "host/locks/waiting.h"
-#include "host/report/settings.h"
-#include "host/table/record.h"
 
 #include <deltaprof/hooks.h>
 
 #define SECOND INT64_C(1000000000)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static dp_record_id record;
-
-static int start(void **state)
-{
-    static const dp_frame_id frame = DP_FRAME_HAND_OVER;
-    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    struct dp_config conf;
-    dp_config_init(&conf);
-    conf.symbolize = DP_SYMBOLIZE_NONE;
-    int err = dp_record_init(&conf) || dp_report_init(&conf);
-    return err || !dp_record_intern(DP_KIND_BLOCK, 0, &stack, &record);
-}
 
 struct wait {
     int64_t ns;
