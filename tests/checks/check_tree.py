@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What can be seen by reading the tree: licence lines, one top level, includes that obey the arrows, no loose ends."""
+"""What can be seen by reading the tree: licence lines, one top level, includes that obey the arrows, no loose ends.
+`check_tree.py TOP arrows` prints how many rooms and arrows there are, and which of them are in a circle."""
 import os
 import re
 import shutil
@@ -312,5 +313,29 @@ class Tree(unittest.TestCase):
                 self.assertIsNone(OPEN_ENDS.search(line), f'{name}:{i}: {line.strip()[:100]}')
 
 
+def print_arrows():
+    """The rooms of src, the pairs of rooms of which one includes the other, and the circles. A subject of the host is two rooms, its halves."""
+    hooks = {os.path.splitext(f)[0] for room in REPORT_HALF for f in hook_half(room)}
+    sources = [f for f in FILES if re.match(r'src/.*/.*\.[ch]$', f)]
+
+    def half_of(name):
+        room = room_of(name[4:])
+        stem = os.path.splitext(name)[0]
+        reports = room.split('/')[-1] in REPORT_HALF and stem not in hooks and stem + '.c' in sources
+        return room + (' (reports)' if reports else '')
+
+    arrows = Counter((half_of(f), half_of('src/' + i)) for f in sources for quote, i in includes(f) if quote == '"' and 'src/' + i in sources)
+    between = {a: n for a, n in arrows.items() if a[0] != a[1]}
+    below = {a: {b for x, b in between if x == a} for a in map(half_of, sources)}
+    left = dict(below)
+    while free := [a for a, others in left.items() if not others & set(left)]:  # rooms that include none of those that are left
+        for a in free:
+            del left[a]
+    print(f'{len(below)} rooms, {len(between)} arrows, {sum(between.values())} includes between rooms; in circles: {sorted(left) or "none"}')
+
+
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1])
+    if sys.argv[2:] == ['arrows']:
+        print_arrows()
+    else:
+        unittest.main(argv=sys.argv[:1])
