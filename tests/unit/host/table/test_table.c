@@ -32,6 +32,27 @@ static struct dp_stack stack_of(dp_frame_id *frames, uint32_t depth, dp_frame_id
     return (struct dp_stack){.depth = depth, .frames = frames, .hash = dp_stack_hash(frames, depth)};
 }
 
+static long page_faults(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static void the_zero_of_empty_tables_touches_no_memory(void **state)
+{
+    struct dp_table_base base;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        assert_true(dp_table_is_empty(kind));
+    long faults = page_faults();
+    dp_table_set_base();
+    assert_true(page_faults() - faults < DP_KIND_TABLES);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        dp_table_base(kind, 0, &base);
+        assert_true(base.n == 0 && base.v == 0);
+    }
+}
+
 static void the_tables_stay_within_their_budget(void **state)
 {
     assert_true(dp_mem_used() <= KINDS_BYTES + 16 * 4096);
@@ -158,27 +179,6 @@ static void a_refused_page_uses_up_no_ids_and_no_frames(void **state)
         assert_int_equal(dp_table_intern(DP_KIND_BLOCK, 0, 0, &stacks[i]), id + i);
         assert_int_equal(dp_table_record(DP_KIND_BLOCK, id + i)->stack, frame + i * DEPTH);
         assert_memory_equal(dp_table_frames(dp_table_record(DP_KIND_BLOCK, id + i)), frames[i], sizeof frames[i]);
-    }
-}
-
-static long page_faults(void)
-{
-    struct rusage usage;
-    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
-    return usage.ru_minflt;
-}
-
-static void the_zero_of_empty_tables_touches_no_memory(void **state)
-{
-    struct dp_table_base base;
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        assert_true(dp_table_is_empty(kind));
-    long faults = page_faults();
-    dp_table_set_base();
-    assert_true(page_faults() - faults < DP_KIND_TABLES);
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
-        dp_table_base(kind, 0, &base);
-        assert_true(base.n == 0 && base.v == 0);
     }
 }
 
