@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <signal.h>
 #include <sys/time.h>
 
@@ -22,7 +18,7 @@ static void stop_for_long(int number)
     n_stopped++;
 }
 
-static void a_thread_that_is_stopped_between_two_clocks_reads_them_again(void **state)
+TEST(a_thread_that_is_stopped_between_two_clocks_reads_them_again)
 {
     struct itimerval often = {{0, 4000}, {0, 4000}};
     int64_t mono_ns = 0, wall_ns = 0, first_ns, most_ns = 0;
@@ -39,10 +35,4 @@ static void a_thread_that_is_stopped_between_two_clocks_reads_them_again(void **
     assert_in_range(most_ns, 0, STOPPED_NS / 2); /* the wall clock may be slewed meanwhile */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_that_is_stopped_between_two_clocks_reads_them_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

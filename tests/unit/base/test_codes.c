@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 #include "base/text.h"
 #include "base/hash.h"
 
 /* "check" of the catalogue of CRC algorithms, CRC-32/ISO-HDLC. */
-static void crc_of_digits_is_the_published_one(void **state)
+TEST(crc_of_digits_is_the_published_one)
 {
     assert_int_equal(dp_hash_crc32(0, "123456789", 9), 0xcbf43926);
     assert_int_equal(dp_hash_crc32(dp_hash_crc32(0, "1234", 4), "56789", 5), 0xcbf43926);
@@ -22,7 +18,7 @@ static void crc_of_digits_is_the_published_one(void **state)
 }
 
 /* RFC 4648, section 10. */
-static void base64_has_the_test_vectors_of_its_rfc(void **state)
+TEST(base64_has_the_test_vectors_of_its_rfc)
 {
     static const char *const texts[] = {"", "f", "fo", "foo", "foob", "fooba", "foobar"};
     static const char *const codes[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
@@ -36,11 +32,4 @@ static void base64_has_the_test_vectors_of_its_rfc(void **state)
     assert_memory_equal(to, "+/+/", 4);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc_of_digits_is_the_published_one),
-        cmocka_unit_test(base64_has_the_test_vectors_of_its_rfc),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

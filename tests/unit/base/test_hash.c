@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 #include "base/glob.h"
 #include "base/hash.h"
 
-static void globs_match_whole_names(void **state)
+TEST(globs_match_whole_names)
 {
     static const char *const right[][2] = {{"*", ""},       {"*", "a"},     {"", ""},           {"a", "a"},
                                            {"a*", "a"},     {"*a", "ba"},   {"*a*", "bab"},     {"?", "x"},
@@ -24,7 +20,7 @@ static void globs_match_whole_names(void **state)
         assert_false(dp_glob_matches(wrong[i][0], wrong[i][1]));
 }
 
-static void a_crc_is_that_of_gzip(void **state)
+TEST(a_crc_is_that_of_gzip)
 {
     assert_int_equal(dp_hash_crc32(0, "123456789", 9), 0xCBF43926);
     assert_int_equal(dp_hash_crc32(dp_hash_crc32(0, "1234", 4), "56789", 5), 0xCBF43926);
@@ -32,7 +28,7 @@ static void a_crc_is_that_of_gzip(void **state)
     assert_int_equal(dp_hash_crc32(0, "\xff\xff\xff\xff", 4), 0xFFFFFFFF);
 }
 
-static void a_hash_takes_each_byte_and_no_other(void **state)
+TEST(a_hash_takes_each_byte_and_no_other)
 {
     uint8_t bytes[80];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -49,12 +45,4 @@ static void a_hash_takes_each_byte_and_no_other(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(globs_match_whole_names),
-        cmocka_unit_test(a_crc_is_that_of_gzip),
-        cmocka_unit_test(a_hash_takes_each_byte_and_no_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,7 +27,7 @@ static void *try_lock(void *unused)
     return &lock;
 }
 
-static void a_lock_has_one_holder_who_knows_it(void **state)
+TEST(a_lock_has_one_holder_who_knows_it)
 {
     assert_false(dp_lock_is_mine(&lock));
     assert_true(dp_lock_try(&lock));
@@ -57,7 +53,7 @@ static void *wait_for_lock(void *n)
     return NULL;
 }
 
-static void all_waiters_get_a_lock_in_turn(void **state)
+TEST(all_waiters_get_a_lock_in_turn)
 {
     enum { THREADS = 3 };
     pthread_t threads[THREADS];
@@ -88,7 +84,7 @@ static void *wait_for_epoch(void *n)
     return stale ? &epoch_lock : NULL;
 }
 
-static void a_fork_frees_the_locks_of_the_parent(void **state)
+TEST(a_fork_frees_the_locks_of_the_parent)
 {
     assert_int_equal(dp_epoch_lock(&epoch_lock, true), 0);
     assert_non_null(run(try_epoch, NULL));
@@ -103,7 +99,7 @@ static void a_fork_frees_the_locks_of_the_parent(void **state)
     dp_epoch_unlock(&epoch_lock);
 }
 
-static void a_fork_frees_locks_that_were_waited_for(void **state)
+TEST(a_fork_frees_locks_that_were_waited_for)
 {
     pthread_t thread;
     void *stale;
@@ -124,13 +120,4 @@ static void a_fork_frees_locks_that_were_waited_for(void **state)
     dp_epoch_unlock(&epoch_lock);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lock_has_one_holder_who_knows_it),
-        cmocka_unit_test(all_waiters_get_a_lock_in_turn),
-        cmocka_unit_test(a_fork_frees_the_locks_of_the_parent),
-        cmocka_unit_test(a_fork_frees_locks_that_were_waited_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

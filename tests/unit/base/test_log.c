@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/log.h"
 #include "support/scratch.h"
@@ -63,7 +59,7 @@ static const char *line(const char *rest)
     return whole;
 }
 
-static void a_line_names_us_our_pid_and_the_errno(void **state)
+TEST_WITH(setup, teardown, a_line_names_us_our_pid_and_the_errno)
 {
     errno = ENOSPC;
     dp_log(DP_LOG_ERROR, "cannot write %s: %m; %d left, %zu, %llu", "/x", -3, (size_t)4, 5ull);
@@ -71,7 +67,7 @@ static void a_line_names_us_our_pid_and_the_errno(void **state)
     assert_string_equal(written(path), line("cannot write /x: ENOSPC; -3 left, 4, 5"));
 }
 
-static void info_is_said_only_when_asked_for(void **state)
+TEST_WITH(setup, teardown, info_is_said_only_when_asked_for)
 {
     dp_log(DP_LOG_INFO, "quiet");
     assert_string_equal(written(path), "");
@@ -81,14 +77,14 @@ static void info_is_said_only_when_asked_for(void **state)
     assert_string_equal(written(path), line("loud"));
 }
 
-static void none_says_nothing(void **state)
+TEST_WITH(setup, teardown, none_says_nothing)
 {
     dp_log_init("none");
     dp_log(DP_LOG_ERROR, "x");
     assert_string_equal(written(path), "");
 }
 
-static void fd_2_is_left_alone_once_it_is_another_file(void **state)
+TEST_WITH(setup, teardown, fd_2_is_left_alone_once_it_is_another_file)
 {
     char other[sizeof path];
     snprintf(other, sizeof other, "%s/other", top);
@@ -108,13 +104,13 @@ static void fd_2_is_left_alone_once_it_is_another_file(void **state)
     assert_string_equal(written(path), line("back"));
 }
 
-static void a_line_is_one_line_whatever_a_name_holds(void **state)
+TEST_WITH(setup, teardown, a_line_is_one_line_whatever_a_name_holds)
 {
     dp_log(DP_LOG_ERROR, "%s", "a\nb\tc\x1b[0m");
     assert_string_equal(written(path), line("a?b?c?[0m"));
 }
 
-static void a_long_line_is_cut_and_still_ends(void **state)
+TEST_WITH(setup, teardown, a_long_line_is_cut_and_still_ends)
 {
     static char big[4000];
     memset(big, 'x', sizeof big - 1);
@@ -124,7 +120,7 @@ static void a_long_line_is_cut_and_still_ends(void **state)
     assert_int_equal(got[strlen(got) - 1], '\n');
 }
 
-static void a_cause_is_said_once_until_it_changes(void **state)
+TEST_WITH(setup, teardown, a_cause_is_said_once_until_it_changes)
 {
     struct dp_log_cause cause = {0};
     assert_false(dp_log_once(&cause, 0, "well"));
@@ -140,7 +136,7 @@ static void a_cause_is_said_once_until_it_changes(void **state)
     assert_null(strstr(got, ": well\n"));
 }
 
-static void mistakes_are_said_once_and_a_few_at_most(void **state)
+TEST_WITH(setup, teardown, mistakes_are_said_once_and_a_few_at_most)
 {
     static struct dp_log_bound bound;
     for (int i = 0; i < 1000; i++)
@@ -155,7 +151,7 @@ static void mistakes_are_said_once_and_a_few_at_most(void **state)
     assert_non_null(strstr(text, "no such key 14; more lines of this kind are not logged\n"));
 }
 
-static void a_file_is_appended_to_and_no_descriptor_is_kept(void **state)
+TEST_WITH(setup, teardown, a_file_is_appended_to_and_no_descriptor_is_kept)
 {
     char file[80];
     snprintf(file, sizeof file, "%s.log", path);
@@ -177,7 +173,7 @@ static void a_file_is_appended_to_and_no_descriptor_is_kept(void **state)
     assert_string_equal(written(path), "");
 }
 
-static void a_fifo_that_nobody_reads_stops_nobody(void **state)
+TEST_WITH(setup, teardown, a_fifo_that_nobody_reads_stops_nobody)
 {
     char fifo[80];
     snprintf(fifo, sizeof fifo, "%s.fifo", path);
@@ -205,7 +201,7 @@ static void collect(void *ctx, const char *said)
     strcat(ctx, "|");
 }
 
-static void a_callback_takes_the_place_of_the_file(void **state)
+TEST_WITH(setup, teardown, a_callback_takes_the_place_of_the_file)
 {
     char got[256] = "", want[256];
     dp_log_to(collect, got);
@@ -227,7 +223,7 @@ static void *from_an_empty_table(void *allowed)
     return NULL;
 }
 
-static void a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2(void **state)
+TEST_WITH(setup, teardown, a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2)
 {
     pthread_t thread;
     int err = -1;
@@ -238,23 +234,4 @@ static void a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2(void **stat
     assert_string_equal(written(path), line("from afar"));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_line_names_us_our_pid_and_the_errno),
-        TEST(info_is_said_only_when_asked_for),
-        TEST(none_says_nothing),
-        TEST(fd_2_is_left_alone_once_it_is_another_file),
-        TEST(a_line_is_one_line_whatever_a_name_holds),
-        TEST(a_long_line_is_cut_and_still_ends),
-        TEST(a_cause_is_said_once_until_it_changes),
-        TEST(mistakes_are_said_once_and_a_few_at_most),
-        TEST(a_file_is_appended_to_and_no_descriptor_is_kept),
-        TEST(a_fifo_that_nobody_reads_stops_nobody),
-        TEST(a_callback_takes_the_place_of_the_file),
-        TEST(a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -17,7 +13,7 @@
 
 #define PAGE dp_page_bytes()
 
-static void nothing_beyond_the_cap_is_mapped(void **state)
+TEST(nothing_beyond_the_cap_is_mapped)
 {
     size_t before = dp_mem_used();
     dp_mem_cap(before + (1 << 20));
@@ -33,7 +29,7 @@ static void nothing_beyond_the_cap_is_mapped(void **state)
     dp_mem_cap(64 << 20);
 }
 
-static void a_vector_keeps_its_elements_when_it_grows(void **state)
+TEST(a_vector_keeps_its_elements_when_it_grows)
 {
     DP_VEC(uint64_t) v = {0};
     for (uint64_t i = 0; i < 100000; i++) {
@@ -57,7 +53,7 @@ static long page_faults(void)
     return usage.ru_minflt;
 }
 
-static void filled_pages_are_written_without_a_page_fault(void **state)
+TEST(filled_pages_are_written_without_a_page_fault)
 {
     enum { N = 20 };
     static char *page[N];
@@ -92,7 +88,7 @@ static void filled_pages_are_written_without_a_page_fault(void **state)
     dp_mem_cap(64 << 20);
 }
 
-static void tables_are_carved_from_one_reservation_and_charged(void **state)
+TEST(tables_are_carved_from_one_reservation_and_charged)
 {
     size_t before = dp_mem_used();
     assert_int_equal(dp_mem_reserve((size_t)1 << 50), -ENOMEM); /* more than there are addresses */
@@ -114,7 +110,7 @@ static void tables_are_carved_from_one_reservation_and_charged(void **state)
 }
 
 /* The cap allows more than the address space has. */
-static void what_the_kernel_refuses_is_not_mapped(void **state)
+TEST(what_the_kernel_refuses_is_not_mapped)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -149,7 +145,7 @@ static void lists_are(char *const *pieces, const size_t *sizes, int n)
     }
 }
 
-static void mappings_are_listed_once_with_their_sizes(void **state)
+TEST(mappings_are_listed_once_with_their_sizes)
 {
     enum { N = 40 };
     char *pieces[N];
@@ -187,7 +183,7 @@ static int wants_huge(const void *p)
     return access("/sys/kernel/mm/transparent_hugepage", F_OK) ? -1 : wants;
 }
 
-static void only_whole_pieces_go_to_huge_pages(void **state)
+TEST(only_whole_pieces_go_to_huge_pages)
 {
     enum { PIECE = 2 << 20 };
     char *p = dp_mem_map(3 * PIECE);
@@ -205,16 +201,4 @@ static void only_whole_pieces_go_to_huge_pages(void **state)
     dp_mem_unmap(p, 3 * PIECE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_beyond_the_cap_is_mapped),
-        cmocka_unit_test(what_the_kernel_refuses_is_not_mapped),
-        cmocka_unit_test(tables_are_carved_from_one_reservation_and_charged),
-        cmocka_unit_test(only_whole_pieces_go_to_huge_pages),
-        cmocka_unit_test(mappings_are_listed_once_with_their_sizes),
-        cmocka_unit_test(a_vector_keeps_its_elements_when_it_grows),
-        cmocka_unit_test(filled_pages_are_written_without_a_page_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines that one thread passes to another: each arrives once and in order, and a closed relay takes none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +41,7 @@ static int listen_to_lines(void **state)
     return 0;
 }
 
-static void each_line_arrives_once_and_in_order_behind_a_slow_callback(void **state)
+TEST(each_line_arrives_once_and_in_order_behind_a_slow_callback)
 {
     static const _Atomic int64_t never = INT64_MAX;
     pthread_t thread;
@@ -66,7 +62,7 @@ static void each_line_arrives_once_and_in_order_behind_a_slow_callback(void **st
     }
 }
 
-static void a_closed_relay_drops_lines_and_ends_each_run(void **state)
+TEST(a_closed_relay_drops_lines_and_ends_each_run)
 {
     static const _Atomic int64_t never = INT64_MAX;
     n_got = 0;
@@ -77,7 +73,7 @@ static void a_closed_relay_drops_lines_and_ends_each_run(void **state)
     assert_int_equal(n_got, 0);
 }
 
-static void a_run_ends_at_its_deadline_after_the_lines_before_it(void **state)
+TEST(a_run_ends_at_its_deadline_after_the_lines_before_it)
 {
     static const _Atomic int64_t past = 1;
     n_got = 0;
@@ -92,12 +88,4 @@ static void a_run_ends_at_its_deadline_after_the_lines_before_it(void **state)
     assert_false(dp_relay_is_open());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_line_arrives_once_and_in_order_behind_a_slow_callback),
-        cmocka_unit_test(a_closed_relay_drops_lines_and_ends_each_run),
-        cmocka_unit_test(a_run_ends_at_its_deadline_after_the_lines_before_it),
-    };
-    return cmocka_run_group_tests(tests, listen_to_lines, NULL);
-}
+UNIT(listen_to_lines, NULL)

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/stats.h"
 
-static void a_tally_is_the_sum_of_its_shards(void **state)
+TEST(a_tally_is_the_sum_of_its_shards)
 {
     for (unsigned shard = 0; shard < DP_SHARDS; shard++)
         dp_tally_add(DP_TALLY_LIVE, shard, 10 + shard);
@@ -19,7 +15,7 @@ static void a_tally_is_the_sum_of_its_shards(void **state)
     assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
 }
 
-static void a_tally_is_never_negative(void **state)
+TEST(a_tally_is_never_negative)
 {
     dp_tally_add(DP_TALLY_LIVE, 3, -1);
     assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
@@ -27,7 +23,7 @@ static void a_tally_is_never_negative(void **state)
     assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
 }
 
-static void a_child_counts_its_own_but_keeps_what_lives(void **state)
+TEST(a_child_counts_its_own_but_keeps_what_lives)
 {
     dp_stats_add(DP_STAT_OVERFLOW, 5);
     dp_tally_add(DP_TALLY_SAMPLES, 0, 7);
@@ -43,7 +39,7 @@ static void a_child_counts_its_own_but_keeps_what_lives(void **state)
     assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 4);
 }
 
-static void every_cause_has_words(void **state)
+TEST(every_cause_has_words)
 {
     for (int i = 0; i < DP_STAT_N; i++) {
         assert_non_null(dp_stats_words(i));
@@ -51,7 +47,7 @@ static void every_cause_has_words(void **state)
     }
 }
 
-static void a_cause_that_a_key_can_mend_says_so(void **state)
+TEST(a_cause_that_a_key_can_mend_says_so)
 {
     for (int i = 0; i < DP_STAT_N; i++) {
         const char *words = dp_stats_words(i);
@@ -61,7 +57,7 @@ static void a_cause_that_a_key_can_mend_says_so(void **state)
 }
 
 /* Each input bit turns about half of the output bits. */
-static void mixing_reaches_every_bit(void **state)
+TEST(mixing_reaches_every_bit)
 {
     for (unsigned bit = 0; bit < 64; bit++) {
         unsigned turned = 0;
@@ -71,7 +67,7 @@ static void mixing_reaches_every_bit(void **state)
     }
 }
 
-static void a_hash_of_bytes_knows_length_and_seed(void **state)
+TEST(a_hash_of_bytes_knows_length_and_seed)
 {
     static const char zeros[32];
     for (size_t n = 0; n < sizeof zeros; n++)
@@ -82,16 +78,4 @@ static void a_hash_of_bytes_knows_length_and_seed(void **state)
     assert_true(dp_hash_bytes("abcdefghi", 9, 1) != dp_hash_bytes("abcdefghj", 9, 1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tally_is_the_sum_of_its_shards),
-        cmocka_unit_test(a_tally_is_never_negative),
-        cmocka_unit_test(a_child_counts_its_own_but_keeps_what_lives),
-        cmocka_unit_test(every_cause_has_words),
-        cmocka_unit_test(a_cause_that_a_key_can_mend_says_so),
-        cmocka_unit_test(mixing_reaches_every_bit),
-        cmocka_unit_test(a_hash_of_bytes_knows_length_and_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

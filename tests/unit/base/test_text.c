@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +7,7 @@
 
 static int64_t number;
 
-static void counts_are_read_up_to_the_largest(void **state)
+TEST(counts_are_read_up_to_the_largest)
 {
     assert_int_equal(dp_text_read_count("0", &number), 0);
     assert_int_equal(number, 0);
@@ -24,7 +20,7 @@ static void counts_are_read_up_to_the_largest(void **state)
         assert_int_equal(dp_text_read_count(wrong[i], &number), -EINVAL);
 }
 
-static void sizes_are_powers_of_1024(void **state)
+TEST(sizes_are_powers_of_1024)
 {
     static const struct {
         const char *text;
@@ -42,7 +38,7 @@ static void sizes_are_powers_of_1024(void **state)
         assert_int_equal(dp_text_read_size(wrong[i], &number), -EINVAL);
 }
 
-static void times_have_units_and_fractions(void **state)
+TEST(times_have_units_and_fractions)
 {
     static const struct {
         const char *text;
@@ -76,7 +72,7 @@ static void times_have_units_and_fractions(void **state)
         assert_int_equal(dp_text_read_time(wrong[i], &number), -EINVAL);
 }
 
-static void the_shortest_text_reads_back(void **state)
+TEST(the_shortest_text_reads_back)
 {
     static const int64_t numbers[] = {0,       1,        7,       999,         1000,        1001,
                                       1023,    1024,     1025,    60000000000, 90000000000, 3600000000000,
@@ -104,7 +100,7 @@ static void the_shortest_text_reads_back(void **state)
     assert_string_equal(text, "0");
 }
 
-static void a_text_is_cut_to_its_room(void **state)
+TEST(a_text_is_cut_to_its_room)
 {
     char text[8];
     memset(text, 'x', sizeof text);
@@ -119,7 +115,7 @@ static void a_text_is_cut_to_its_room(void **state)
     assert_string_equal(text, "12");
 }
 
-static void numbers_are_formatted_as_by_printf(void **state)
+TEST(numbers_are_formatted_as_by_printf)
 {
     char text[200];
     dp_text_format(text, sizeof text, "%d %d %u %x %04u|%s|%%", -5, 0, 4294967295u, 0xbeefu, 42u, "a");
@@ -132,7 +128,7 @@ static void numbers_are_formatted_as_by_printf(void **state)
     assert_string_equal(text, "ENOSPC");
 }
 
-static void authorities_have_a_host_and_perhaps_a_port(void **state)
+TEST(authorities_have_a_host_and_perhaps_a_port)
 {
     static const char *const right[] = {"h",     "h:1",      "h:65535",     "a.b-c_d:80",
                                         "[::1]", "[::1]:80", "[1:2]:65535", "127.0.0.1"};
@@ -149,7 +145,7 @@ static void authorities_have_a_host_and_perhaps_a_port(void **state)
 }
 
 /* The examples of RFC 4648, section 10. */
-static void base64_is_that_of_the_rfc(void **state)
+TEST(base64_is_that_of_the_rfc)
 {
     static const char *const examples[][2] = {{"", ""},
                                               {"f", "Zg=="},
@@ -171,7 +167,7 @@ static void base64_is_that_of_the_rfc(void **state)
     assert_memory_equal(text, "/+++", 4);
 }
 
-static void times_are_told_in_utc(void **state)
+TEST(times_are_told_in_utc)
 {
     static const struct {
         int64_t seconds;
@@ -187,18 +183,4 @@ static void times_are_told_in_utc(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_read_up_to_the_largest),
-        cmocka_unit_test(sizes_are_powers_of_1024),
-        cmocka_unit_test(times_have_units_and_fractions),
-        cmocka_unit_test(the_shortest_text_reads_back),
-        cmocka_unit_test(a_text_is_cut_to_its_room),
-        cmocka_unit_test(numbers_are_formatted_as_by_printf),
-        cmocka_unit_test(authorities_have_a_host_and_perhaps_a_port),
-        cmocka_unit_test(base64_is_that_of_the_rfc),
-        cmocka_unit_test(times_are_told_in_utc),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

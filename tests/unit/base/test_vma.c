@@ -2,11 +2,9 @@
 /* Lines of /proc/PID/maps: what kinds they are, and where the .bss of this program ends. */
 #include "base/vma.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 
 #if defined(__aarch64__)
@@ -27,7 +25,7 @@ static size_t parse(const char *text, struct dp_vma *vmas)
     return n;
 }
 
-static void kinds_follow_from_names_neighbours_and_addresses(void **state)
+TEST(kinds_follow_from_names_neighbours_and_addresses)
 {
     static const struct {
         const char *line;
@@ -66,7 +64,7 @@ static void kinds_follow_from_names_neighbours_and_addresses(void **state)
     assert_null(dp_vma_find(vmas, 0, 0x401fff));
 }
 
-static void other_lines_are_none(void **state)
+TEST(other_lines_are_none)
 {
     static const char *const lines[] = {"",
                                         "Rss:                  8 kB",
@@ -97,7 +95,7 @@ static void find_lines(uintptr_t address, char lines[2][4096], struct dp_vma vma
     assert_true(dp_vma_parse(lines[0], strcspn(lines[0], "\n"), &vmas[0]));
 }
 
-static void the_bss_ends_where_its_file_says(void **state)
+TEST(the_bss_ends_where_its_file_says)
 {
     static char lines[2][4096];
     const struct dp_vma_cuts cuts = {"", 8 << 20}, elsewhere = {"/nowhere", 8 << 20};
@@ -119,7 +117,7 @@ static void the_bss_ends_where_its_file_says(void **state)
     assert_int_equal(vmas[1].kind, DP_VMA_FILE);
 }
 
-static void a_stack_ends_where_its_size_says(void **state)
+TEST(a_stack_ends_where_its_size_says)
 {
     static const char lines[] = "7f1000000000-7f10000" G " ---p 00000000 00:00 0 \n"
                                 "7f10000" G "-7f1003000000 rw-p 00000000 00:00 0 \n";
@@ -156,7 +154,7 @@ static void *stack_of_this_thread(void *kind)
     return NULL;
 }
 
-static void a_stack_of_glibc_is_found(void **state)
+TEST(a_stack_of_glibc_is_found)
 {
     pthread_t thread;
     int kind = -1;
@@ -165,14 +163,4 @@ static void a_stack_of_glibc_is_found(void **state)
     assert_int_equal(kind, DP_VMA_STACK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_follow_from_names_neighbours_and_addresses),
-        cmocka_unit_test(other_lines_are_none),
-        cmocka_unit_test(a_stack_ends_where_its_size_says),
-        cmocka_unit_test(a_stack_of_glibc_is_found),
-        cmocka_unit_test(the_bss_ends_where_its_file_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

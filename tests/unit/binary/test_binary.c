@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "binary/binary.h"
 
@@ -44,7 +40,7 @@ static int judge(const void *bytes, size_t n_bytes, struct dp_binary *elf)
     return err;
 }
 
-static void this_program_is_one_of_ours(void **state)
+TEST(this_program_is_one_of_ours)
 {
     struct dp_binary elf;
     assert_int_equal(dp_binary_read("/proc/self/exe", &elf), 0);
@@ -55,7 +51,7 @@ static void this_program_is_one_of_ours(void **state)
 #endif
 }
 
-static void other_files_are_none(void **state)
+TEST(other_files_are_none)
 {
     struct dp_binary elf;
     assert_int_equal(judge("", 0, &elf), 0);
@@ -69,7 +65,7 @@ static void other_files_are_none(void **state)
 }
 
 /* The libraries that a program needs tell whether it has a sanitizer with an allocator of its own. */
-static void a_needed_library_shows_a_sanitizer(void **state)
+TEST(a_needed_library_shows_a_sanitizer)
 {
     static const struct {
         const char *library;
@@ -92,14 +88,14 @@ static void a_needed_library_shows_a_sanitizer(void **state)
     }
 }
 
-static void a_file_may_end_anywhere(void **state)
+TEST(a_file_may_end_anywhere)
 {
     struct dp_binary elf;
     for (size_t n = 0; n < n_self; n += n < 2048 ? 7 : 4093)
         assert_int_equal(judge(self, n, &elf), 0);
 }
 
-static void a_file_may_say_anything(void **state)
+TEST(a_file_may_say_anything)
 {
     struct dp_binary elf;
     unsigned char *bytes = malloc(n_self);
@@ -117,14 +113,4 @@ static void a_file_may_say_anything(void **state)
     free(bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(this_program_is_one_of_ours),
-        cmocka_unit_test(other_files_are_none),
-        cmocka_unit_test(a_needed_library_shows_a_sanitizer),
-        cmocka_unit_test(a_file_may_end_anywhere),
-        cmocka_unit_test(a_file_may_say_anything),
-    };
-    return cmocka_run_group_tests(tests, read_self, NULL);
-}
+UNIT(read_self, NULL)

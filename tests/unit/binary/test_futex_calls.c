@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The futex call in a program's code: small ELF files with the call at the edges of their segments, of files and of
  * code. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdbool.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +53,7 @@ static int begin(size_t at, size_t gap)
     return 0;
 }
 
-static void a_call_is_found_anywhere_in_the_code(void **state)
+TEST(a_call_is_found_anywhere_in_the_code)
 {
     for (size_t at = 0; at <= CODE_BYTES - sizeof number - sizeof enter; at++) {
         begin(at, 0);
@@ -69,7 +65,7 @@ static void a_call_is_found_anywhere_in_the_code(void **state)
     assert_false(has_call(sizeof file));
 }
 
-static void half_a_call_is_none(void **state)
+TEST(half_a_call_is_none)
 {
     begin(8, 0);
     memset(&file.code[8], 0, sizeof number);
@@ -82,7 +78,7 @@ static void half_a_call_is_none(void **state)
     assert_true(has_call(sizeof file));
 }
 
-static void only_segments_of_code_count(void **state)
+TEST(only_segments_of_code_count)
 {
     begin(8, 0);
     file.segments[1].p_flags = PF_R | PF_W;
@@ -98,7 +94,7 @@ static void only_segments_of_code_count(void **state)
     assert_false(has_call(sizeof file));
 }
 
-static void other_files_make_no_calls(void **state)
+TEST(other_files_make_no_calls)
 {
     assert_false(dp_binary_makes_futex_calls("/no/where"));
     begin(8, 0);
@@ -116,13 +112,4 @@ static void other_files_make_no_calls(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_is_found_anywhere_in_the_code),
-        cmocka_unit_test(half_a_call_is_none),
-        cmocka_unit_test(only_segments_of_code_count),
-        cmocka_unit_test(other_files_make_no_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dp_binary_search against memmem: texts at each place around the ends of blocks, and near misses of their rare bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +9,7 @@
 
 enum { BYTES_MOST = 300 };
 
-static void a_text_is_found_where_memmem_finds_it(void **state)
+TEST(a_text_is_found_where_memmem_finds_it)
 {
     static const char text[] = "<text>: ";
     const size_t n_text = sizeof text - 1;
@@ -31,7 +27,7 @@ static void a_text_is_found_where_memmem_finds_it(void **state)
     }
 }
 
-static void random_bytes_are_searched_as_by_memmem(void **state)
+TEST(random_bytes_are_searched_as_by_memmem)
 {
     uint8_t bytes[BYTES_MOST];
     srand(1);
@@ -47,11 +43,4 @@ static void random_bytes_are_searched_as_by_memmem(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_is_found_where_memmem_finds_it),
-        cmocka_unit_test(random_bytes_are_searched_as_by_memmem),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "support/scratch.h"
 #include "base/glob.h"
@@ -45,7 +41,7 @@ static void taken(const char *text)
         fail_msg("'%s' gave: %s", text, error.line);
 }
 
-static void defaults_are_those_of_the_table(void **state)
+TEST_WITH(setup, NULL, defaults_are_those_of_the_table)
 {
     assert_int_equal(conf.heap_rate, 512 << 10);
     assert_int_equal(conf.interval_ns, 15000000000);
@@ -63,7 +59,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(conf.set, 0);
 }
 
-static void every_key_explains_itself(void **state)
+TEST_WITH(setup, NULL, every_key_explains_itself)
 {
     size_t n = 0;
     for (const struct dp_config_key *k; (k = dp_config_key(n)); n++) {
@@ -89,7 +85,7 @@ static void every_key_explains_itself(void **state)
     assert_true(n >= 13);
 }
 
-static void values_are_merged_key_by_key(void **state)
+TEST_WITH(setup, NULL, values_are_merged_key_by_key)
 {
     taken("heap_rate=1,interval=2s");
     taken("interval=50ms,out=profiles");
@@ -104,20 +100,20 @@ static void values_are_merged_key_by_key(void **state)
     assert_false(dp_config_given(&conf, "nonsense"));
 }
 
-static void a_later_pair_wins(void **state)
+TEST_WITH(setup, NULL, a_later_pair_wins)
 {
     taken("heap_rate=1,heap_rate=2k");
     assert_int_equal(conf.heap_rate, 2048);
 }
 
-static void a_backslash_keeps_a_comma_in_the_value(void **state)
+TEST_WITH(setup, NULL, a_backslash_keeps_a_comma_in_the_value)
 {
     taken("out=/a\\,b\\c,keep=3");
     assert_string_equal(conf.out, "/a,b\\c");
     assert_int_equal(conf.keep, 3);
 }
 
-static void sizes_take_powers_of_1024(void **state)
+TEST_WITH(setup, NULL, sizes_take_powers_of_1024)
 {
     static const struct {
         const char *text;
@@ -142,7 +138,7 @@ static void sizes_take_powers_of_1024(void **state)
     assert_int_equal(dp_text_read_size("9007199254740992k", &n), -ERANGE);
 }
 
-static void times_need_a_unit(void **state)
+TEST_WITH(setup, NULL, times_need_a_unit)
 {
     static const struct {
         const char *text;
@@ -180,7 +176,7 @@ static void times_need_a_unit(void **state)
     refused("interval=15", "interval=15", "ms s m h");
 }
 
-static void ranges_are_named_and_held(void **state)
+TEST_WITH(setup, NULL, ranges_are_named_and_held)
 {
     refused("heap_rate=-1", "heap_rate=-1", "0 to 2G");
     refused("heap_rate=2T", "heap_rate=2T", "0 to 2G");
@@ -205,7 +201,7 @@ static const char *pair(const char *key, const char *value)
     return text;
 }
 
-static void ranges_hold_to_the_last_value(void **state)
+TEST_WITH(setup, NULL, ranges_hold_to_the_last_value)
 {
     static const struct {
         const char *key, *below, *lowest, *highest, *above;
@@ -235,7 +231,7 @@ static void ranges_hold_to_the_last_value(void **state)
     assert_int_equal(conf.stuck_ns, 0);
 }
 
-static void receivers_are_protocol_host_and_port(void **state)
+TEST_WITH(setup, NULL, receivers_are_protocol_host_and_port)
 {
     static const char *const right[] = {"pyroscope+http://h:1", "parca+https://h", "otlp+http://[::1]:4318/v1",
                                         "pprof+https://h:65535/a-b"};
@@ -253,7 +249,7 @@ static void receivers_are_protocol_host_and_port(void **state)
     assert_string_equal(conf.push, "");
 }
 
-static void none_switches_off(void **state)
+TEST_WITH(setup, NULL, none_switches_off)
 {
     taken("heap_rate=none,interval=none,out=none,symbolize=none,signals=none,signal=none,exit_timeout=none,log=none,"
           "keep=none");
@@ -268,7 +264,7 @@ static void none_switches_off(void **state)
     assert_int_equal(conf.keep, 0);
 }
 
-static void choices_list_their_words(void **state)
+TEST_WITH(setup, NULL, choices_list_their_words)
 {
     taken("unwind=libunwind,symbolize=lines,signals=on");
     assert_int_equal(conf.unwind, DP_UNWIND_LIBUNWIND);
@@ -282,7 +278,7 @@ static void choices_list_their_words(void **state)
     refused("signals=yes", "signals=yes", "on|off");
 }
 
-static void a_signal_is_named_as_kill_names_it(void **state)
+TEST_WITH(setup, NULL, a_signal_is_named_as_kill_names_it)
 {
     taken("signal=USR2");
     assert_int_equal(conf.signal, SIGUSR2);
@@ -295,13 +291,13 @@ static void a_signal_is_named_as_kill_names_it(void **state)
     refused("signal=RTMIN+99", "RTMIN+99", "RTMIN+N");
 }
 
-static void a_bare_word_is_taken_for_a_directory(void **state)
+TEST_WITH(setup, NULL, a_bare_word_is_taken_for_a_directory)
 {
     refused("profiles", "profiles", "did you mean out=profiles?");
     refused("heap_rate=1,profiles", "profiles", "did you mean out=profiles?");
 }
 
-static void an_unknown_key_is_answered_with_the_closest(void **state)
+TEST_WITH(setup, NULL, an_unknown_key_is_answered_with_the_closest)
 {
     refused("heaprate=1", "heaprate", "did you mean heap_rate=?");
     refused("intervall=1s", "intervall", "did you mean interval=?");
@@ -309,14 +305,14 @@ static void an_unknown_key_is_answered_with_the_closest(void **state)
     refused("zzzzzzzzzzzz=1", "zzzzzzzzzzzz", "heap_rate mutex_rate block_rate cpu_rate tables wall_rate interval out");
 }
 
-static void a_log_file_needs_a_slash(void **state)
+TEST_WITH(setup, NULL, a_log_file_needs_a_slash)
 {
     taken("log=info");
     taken("log=./x");
     refused("log=stdrr", "log=stdrr", "stderr, none, info");
 }
 
-static void an_out_directory_knows_its_percents(void **state)
+TEST_WITH(setup, NULL, an_out_directory_knows_its_percents)
 {
     taken("out=/tmp/%e.%p@%h%%");
     refused("out=/tmp/%x", "out=/tmp/%x", "e (program)");
@@ -324,7 +320,7 @@ static void an_out_directory_knows_its_percents(void **state)
     refused("out=%%%", "out=%%%", "another %");
 }
 
-static void a_value_may_be_1023_bytes(void **state)
+TEST_WITH(setup, NULL, a_value_may_be_1023_bytes)
 {
     char text[4200] = "out=";
     memset(text + 4, 'x', DP_CONFIG_TEXT - 1);
@@ -338,7 +334,7 @@ static void a_value_may_be_1023_bytes(void **state)
     refused(text, "kkkk", NULL);
 }
 
-static void only_some_keys_change_while_it_runs(void **state)
+TEST_WITH(setup, NULL, only_some_keys_change_while_it_runs)
 {
     assert_int_equal(dp_config_parse_live(&conf, "heap_rate=1,interval=1s,symbolize=none", &error), 0);
     assert_int_equal(conf.heap_rate, 1);
@@ -350,7 +346,7 @@ static void only_some_keys_change_while_it_runs(void **state)
     assert_non_null(strstr(error.line, "heap_rate"));
 }
 
-static void globs_match_whole_names(void **state)
+TEST_WITH(setup, NULL, globs_match_whole_names)
 {
     assert_true(dp_glob_matches("*", "anything"));
     assert_true(dp_glob_matches("redis-server", "redis-server"));
@@ -365,7 +361,7 @@ static void globs_match_whole_names(void **state)
     assert_true(dp_glob_matches("x|", ""));
 }
 
-static void the_environment_overrides_the_host_key_by_key(void **state)
+TEST_WITH(setup, NULL, the_environment_overrides_the_host_key_by_key)
 {
     setenv("DELTAPROF_CONF", "heap_rate=1,out=/b", 1);
     assert_int_equal(dp_config_settings_make(&conf, "heap_rate=2,keep=9,out=/a", false), 0);
@@ -381,7 +377,7 @@ static void the_environment_overrides_the_host_key_by_key(void **state)
     unsetenv("DELTAPROF_CONF");
 }
 
-static void a_preload_writes_where_it_was_started(void **state)
+TEST_WITH(setup, NULL, a_preload_writes_where_it_was_started)
 {
     char here[64], want[sizeof here + 8];
     assert_int_equal(scratch_directory(here, sizeof here, "100% mine"), 0);
@@ -412,7 +408,7 @@ static void a_preload_writes_where_it_was_started(void **state)
 }
 
 /* As by a command, for a process that runs. */
-static void a_running_process_takes_keys_as_a_whole_or_not(void **state)
+TEST_WITH(setup, NULL, a_running_process_takes_keys_as_a_whole_or_not)
 {
     static const char paths[] = "out, events, log and token need absolute paths here";
     static const struct {
@@ -444,7 +440,7 @@ static void a_running_process_takes_keys_as_a_whole_or_not(void **state)
     assert_false(conf.has_users_tables);
 }
 
-static void lines_are_formatted_and_cut(void **state)
+TEST_WITH(setup, NULL, lines_are_formatted_and_cut)
 {
     char out[16];
     assert_int_equal(dp_text_format(out, sizeof out, "%s.%d.%04u.%x", "a", -5, 7u, 255u), 12);
@@ -462,33 +458,4 @@ static void lines_are_formatted_and_cut(void **state)
     assert_string_equal(out, "64M");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults_are_those_of_the_table, setup),
-        cmocka_unit_test_setup(every_key_explains_itself, setup),
-        cmocka_unit_test_setup(values_are_merged_key_by_key, setup),
-        cmocka_unit_test_setup(a_later_pair_wins, setup),
-        cmocka_unit_test_setup(a_backslash_keeps_a_comma_in_the_value, setup),
-        cmocka_unit_test_setup(sizes_take_powers_of_1024, setup),
-        cmocka_unit_test_setup(times_need_a_unit, setup),
-        cmocka_unit_test_setup(ranges_are_named_and_held, setup),
-        cmocka_unit_test_setup(ranges_hold_to_the_last_value, setup),
-        cmocka_unit_test_setup(receivers_are_protocol_host_and_port, setup),
-        cmocka_unit_test_setup(none_switches_off, setup),
-        cmocka_unit_test_setup(choices_list_their_words, setup),
-        cmocka_unit_test_setup(a_signal_is_named_as_kill_names_it, setup),
-        cmocka_unit_test_setup(a_bare_word_is_taken_for_a_directory, setup),
-        cmocka_unit_test_setup(an_unknown_key_is_answered_with_the_closest, setup),
-        cmocka_unit_test_setup(a_log_file_needs_a_slash, setup),
-        cmocka_unit_test_setup(an_out_directory_knows_its_percents, setup),
-        cmocka_unit_test_setup(a_value_may_be_1023_bytes, setup),
-        cmocka_unit_test_setup(only_some_keys_change_while_it_runs, setup),
-        cmocka_unit_test_setup(globs_match_whole_names, setup),
-        cmocka_unit_test_setup(the_environment_overrides_the_host_key_by_key, setup),
-        cmocka_unit_test_setup(a_preload_writes_where_it_was_started, setup),
-        cmocka_unit_test_setup(a_running_process_takes_keys_as_a_whole_or_not, setup),
-        cmocka_unit_test_setup(lines_are_formatted_and_cut, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

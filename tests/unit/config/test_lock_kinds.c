@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bad files are refused first, because a process reads its table once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "config/lock_kinds.h"
 #include "support/scratch.h"
@@ -49,7 +45,7 @@ static int read_lines(const char *lines)
     return read_bytes(lines, strlen(lines));
 }
 
-static void a_file_that_cannot_be_read_is_named(void **state)
+TEST(a_file_that_cannot_be_read_is_named)
 {
     assert_int_equal(dp_lock_kinds_read("/no/such", &error), -ENOENT);
     assert_string_equal(error.line, "lock_names=/no/such: ENOENT");
@@ -57,7 +53,7 @@ static void a_file_that_cannot_be_read_is_named(void **state)
 }
 
 /* `run` would read its lines, and leave none for the program. */
-static void a_pipe_is_refused(void **state)
+TEST(a_pipe_is_refused)
 {
     assert_int_equal(mkfifo(path, 0600), 0);
     int fd = open(path, O_RDWR);
@@ -72,7 +68,7 @@ static void a_pipe_is_refused(void **state)
     assert_int_equal(dp_lock_kinds_read("/dev/null", &error), -ESPIPE);
 }
 
-static void bad_lines_are_listed(void **state)
+TEST(bad_lines_are_listed)
 {
     assert_int_equal(read_lines("a mutex\nb\n\n# c d\nc  mutexes\n mutex\n"), -EINVAL);
     assert_non_null(strstr(error.line, "bad lines (2 5 6): "));
@@ -82,13 +78,13 @@ static void bad_lines_are_listed(void **state)
     assert_int_equal(dp_lock_kinds_find("a"), DP_LOCK_NONE);
 }
 
-static void a_nul_ends_a_line_without_a_kind(void **state)
+TEST(a_nul_ends_a_line_without_a_kind)
 {
     assert_int_equal(read_bytes("a mutex\nb\0 mutex\n", 18), -EINVAL);
     assert_non_null(strstr(error.line, "bad lines (2): "));
 }
 
-static void a_table_that_is_too_large_is_refused(void **state)
+TEST(a_table_that_is_too_large_is_refused)
 {
     static char lines[16384];
     for (size_t i = 0; i < sizeof lines; i += 4)
@@ -101,7 +97,7 @@ static void a_table_that_is_too_large_is_refused(void **state)
     assert_non_null(strstr(error.line, "bad lines (257): "));
 }
 
-static void the_first_line_that_matches_counts(void **state)
+TEST(the_first_line_that_matches_counts)
 {
     assert_int_equal(read_lines("\r\n# comment\n  my::Lock::lock*|unlock \t mutex\r\nmy::*  park\n"
                                 "f(anonymous namespace)::g rwlock\nh<int, long> once\nc cond\ns sem\nb barrier\n"
@@ -122,15 +118,4 @@ static void the_first_line_that_matches_counts(void **state)
     assert_int_equal(dp_lock_kinds_find("unlock"), DP_LOCK_MUTEX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_cannot_be_read_is_named),
-        cmocka_unit_test(a_pipe_is_refused),
-        cmocka_unit_test(bad_lines_are_listed),
-        cmocka_unit_test(a_nul_ends_a_line_without_a_kind),
-        cmocka_unit_test(a_table_that_is_too_large_is_refused),
-        cmocka_unit_test(the_first_line_that_matches_counts),
-    };
-    return cmocka_run_group_tests(tests, in_a_directory, remove_it);
-}
+UNIT(in_a_directory, remove_it)

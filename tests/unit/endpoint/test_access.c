@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "config/address.h"
 #include "endpoint/access.h"
@@ -32,7 +28,7 @@ static void write_token(const char *path, const char *text)
     assert_int_equal(rename(fresh, path), 0);
 }
 
-static void without_a_token_only_addresses_are_answered(void **state)
+TEST(without_a_token_only_addresses_are_answered)
 {
     dp_http_access_init("", true);
     static const char *const good[] = {"127.0.0.1",  "127.0.0.1:6060", "localhost", "LocalHost:80",
@@ -52,7 +48,7 @@ static void without_a_token_only_addresses_are_answered(void **state)
     assert_int_equal(check(NULL, NULL), 200); /* HTTP/1.0; no browser is so old */
 }
 
-static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
+TEST(a_token_is_taken_as_bearer_or_as_the_password_of_basic)
 {
     char path[64];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-%d", (int)getpid());
@@ -78,7 +74,7 @@ static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
     assert_int_equal(check(NULL, "Bearer another"), 503);
 }
 
-static void a_token_of_511_bytes_is_read_and_a_longer_one_is_none(void **state)
+TEST(a_token_of_511_bytes_is_read_and_a_longer_one_is_none)
 {
     char path[64], text[513], header[600];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-long-%d", (int)getpid());
@@ -111,7 +107,7 @@ static void overwrite(const char *path, const char *text)
     fclose(f);
 }
 
-static void a_file_with_another_number_size_or_time_is_read_again(void **state)
+TEST(a_file_with_another_number_size_or_time_is_read_again)
 {
     char path[64], other[80];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-again-%d", (int)getpid());
@@ -134,7 +130,7 @@ static void a_file_with_another_number_size_or_time_is_read_again(void **state)
 }
 
 /* A request must not keep the endpoint's thread waiting for a writer. */
-static void a_token_in_a_pipe_is_no_token(void **state)
+TEST(a_token_in_a_pipe_is_no_token)
 {
     char path[64];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-pipe-%d", (int)getpid());
@@ -153,7 +149,7 @@ static int check_page(const char *host, const char *origin, const char *fetch_si
     return dp_http_access_check(&headers, &message);
 }
 
-static void pages_of_other_sites_are_refused(void **state)
+TEST(pages_of_other_sites_are_refused)
 {
     static const char *const hosts[] = {"127.0.0.1:6060", "localhost:6060", "[::1]:6060"};
     dp_http_access_init("", true);
@@ -177,7 +173,7 @@ static void pages_of_other_sites_are_refused(void **state)
     assert_int_equal(check_page("127.0.0.1:6060", "https://profiles.example", "same-origin"), 200);
 }
 
-static void listen_takes_literals_ranges_and_socket_files_only(void **state)
+TEST(listen_takes_literals_ranges_and_socket_files_only)
 {
     struct dp_config_address a;
     assert_int_equal(dp_config_address_parse(&a, "127.0.0.1:6060"), 0);
@@ -214,16 +210,4 @@ static void listen_takes_literals_ranges_and_socket_files_only(void **state)
         assert_true(dp_config_address_parse(&a, bad[i]) < 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_token_only_addresses_are_answered),
-        cmocka_unit_test(a_token_is_taken_as_bearer_or_as_the_password_of_basic),
-        cmocka_unit_test(a_token_of_511_bytes_is_read_and_a_longer_one_is_none),
-        cmocka_unit_test(a_file_with_another_number_size_or_time_is_read_again),
-        cmocka_unit_test(a_token_in_a_pipe_is_no_token),
-        cmocka_unit_test(pages_of_other_sites_are_refused),
-        cmocka_unit_test(listen_takes_literals_ranges_and_socket_files_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

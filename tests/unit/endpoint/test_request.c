@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "endpoint/request.h"
 #include "profile/kinds.h"
@@ -20,7 +16,7 @@ static struct dp_http_request parse(const char *method, const char *target)
     return r;
 }
 
-static void every_profile_is_found_behind_any_prefix(void **state)
+TEST(every_profile_is_found_behind_any_prefix)
 {
     const struct dp_kind_endpoint *p;
     unsigned kind;
@@ -42,7 +38,7 @@ static void every_profile_is_found_behind_any_prefix(void **state)
     assert_int_equal(parse("POST", "/debug/pprof/view").status, 405);
 }
 
-static void gperftools_paths_are_aliases(void **state)
+TEST(gperftools_paths_are_aliases)
 {
     assert_string_equal(parse("GET", "/pprof/heap").profile->name, "heap");
     assert_string_equal(parse("GET", "/pprof/contention").profile->name, "mutex");
@@ -52,7 +48,7 @@ static void gperftools_paths_are_aliases(void **state)
     assert_int_equal(parse("GET", "/pprof/").status, 404);
 }
 
-static void what_is_not_there_or_not_allowed_says_so(void **state)
+TEST(what_is_not_there_or_not_allowed_says_so)
 {
     static const char *const unknown[] = {"/",
                                           "",
@@ -75,7 +71,7 @@ static void what_is_not_there_or_not_allowed_says_so(void **state)
     assert_true(parse("HEAD", "/debug/pprof/heap").head);
 }
 
-static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(void **state)
+TEST(seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas)
 {
     assert_int_equal(parse("GET", "/debug/pprof/heap?seconds=5").seconds, 5);
     assert_int_equal(parse("GET", "/debug/pprof/mutex?x=1&seconds=3600&y").seconds, 3600);
@@ -96,7 +92,7 @@ static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(voi
     assert_int_equal(parse("GET", "/debug/pprof/delta_heap?debug=1").status, 400);
 }
 
-static void a_cursor_has_a_plain_name(void **state)
+TEST(a_cursor_has_a_plain_name)
 {
     struct dp_http_request r =
         parse("GET", "/debug/pprof/delta_heap?cursor=alloy-1.a_B&from=now&after=18446744073709551615");
@@ -121,7 +117,7 @@ static void a_cursor_has_a_plain_name(void **state)
     assert_int_equal(parse("GET", target).status, 400);
 }
 
-static void settings_of_a_reply_are_parsed(void **state)
+TEST(settings_of_a_reply_are_parsed)
 {
     struct dp_http_request r = parse("GET", "/debug/pprof/heap?types=inuse&symbolize=none&max_samples=100");
     assert_true(r.has_types && r.types == DP_TYPES_INUSE);
@@ -144,7 +140,7 @@ static void settings_of_a_reply_are_parsed(void **state)
     assert_int_equal(parse("GET", "/debug/pprof/heap?max_samples=1000000000").status, 200);
 }
 
-static void locks_are_named_one_by_one(void **state)
+TEST(locks_are_named_one_by_one)
 {
     assert_int_equal(parse("GET", "/debug/pprof/block").locks, 0);
     assert_int_equal(parse("GET", "/debug/pprof/block?lock=mutex").locks, 1u << DELTAPROF_LOCK_MUTEX);
@@ -163,7 +159,7 @@ static void locks_are_named_one_by_one(void **state)
     }
 }
 
-static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **state)
+TEST(a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given)
 {
     struct dp_http_request r = parse("GET", "/debug/pprof/profile");
     assert_int_equal(r.status, 200);
@@ -178,7 +174,7 @@ static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **s
     assert_true(parse("GET", "/debug/pprof/delta_cpu").profile->is_delta);
 }
 
-static void a_value_of_127_bytes_is_read_and_a_longer_one_is_refused(void **state)
+TEST(a_value_of_127_bytes_is_read_and_a_longer_one_is_refused)
 {
     char target[256];
     for (int n_zeros = 125; n_zeros <= 128; n_zeros++) {
@@ -189,7 +185,7 @@ static void a_value_of_127_bytes_is_read_and_a_longer_one_is_refused(void **stat
     }
 }
 
-static void sixty_four_parameters_are_read_and_65_refused(void **state)
+TEST(sixty_four_parameters_are_read_and_65_refused)
 {
     char target[1024] = "/debug/pprof/heap?";
     for (int i = 0; i < 63; i++)
@@ -200,7 +196,7 @@ static void sixty_four_parameters_are_read_and_65_refused(void **state)
     assert_int_equal(parse("GET", target).status, 400);
 }
 
-static void too_many_parameters_are_refused(void **state)
+TEST(too_many_parameters_are_refused)
 {
     char target[4096] = "/debug/pprof/heap?";
     for (int i = 0; i < 40; i++)
@@ -211,20 +207,4 @@ static void too_many_parameters_are_refused(void **state)
     assert_int_equal(parse("GET", target).status, 400);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_profile_is_found_behind_any_prefix),
-        cmocka_unit_test(gperftools_paths_are_aliases),
-        cmocka_unit_test(what_is_not_there_or_not_allowed_says_so),
-        cmocka_unit_test(seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas),
-        cmocka_unit_test(a_cursor_has_a_plain_name),
-        cmocka_unit_test(settings_of_a_reply_are_parsed),
-        cmocka_unit_test(locks_are_named_one_by_one),
-        cmocka_unit_test(a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given),
-        cmocka_unit_test(a_value_of_127_bytes_is_read_and_a_longer_one_is_refused),
-        cmocka_unit_test(sixty_four_parameters_are_read_and_65_refused),
-        cmocka_unit_test(too_many_parameters_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

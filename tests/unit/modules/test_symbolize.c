@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -79,13 +75,13 @@ static void named_in(const char *path, const char *expected)
     }
 }
 
-static void a_static_function_is_named_from_symtab(void **state)
+TEST(a_static_function_is_named_from_symtab)
 {
     named_in(self, "where_we_are");
     named_in("/proc/self/exe", "where_we_are");
 }
 
-static void a_stripped_file_knows_its_exported_functions_only(void **state)
+TEST(a_stripped_file_knows_its_exported_functions_only)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/stripped", top);
@@ -94,7 +90,7 @@ static void a_stripped_file_knows_its_exported_functions_only(void **state)
     named_in(path, NULL);
 }
 
-static void a_debug_link_is_followed_if_the_build_id_agrees(void **state)
+TEST(a_debug_link_is_followed_if_the_build_id_agrees)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/linked", top);
@@ -110,7 +106,7 @@ static void a_debug_link_is_followed_if_the_build_id_agrees(void **state)
     named_in(path, NULL);
 }
 
-static void minidebuginfo_is_unpacked(void **state)
+TEST(minidebuginfo_is_unpacked)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/mini", top);
@@ -127,7 +123,7 @@ static void minidebuginfo_is_unpacked(void **state)
     named_in(path, NULL);
 }
 
-static void a_file_with_another_build_id_is_refused(void **state)
+TEST(a_file_with_another_build_id_is_refused)
 {
     void *session = dp_module_symbolize.open();
     static const uint8_t other[20] = {1, 2, 3};
@@ -138,7 +134,7 @@ static void a_file_with_another_build_id_is_refused(void **state)
     dp_module_symbolize.close(session);
 }
 
-static void damaged_files_are_survived(void **state)
+TEST(damaged_files_are_survived)
 {
     char path[PATH_MAX];
     static unsigned char whole[8 << 20];
@@ -169,8 +165,27 @@ static void damaged_files_are_survived(void **state)
     }
 }
 
+TEST(lines_show_what_was_inlined)
+{
+    struct dp_symbol_line lines[8];
+    void *session;
+    int n = look_up(&dp_module_lines, self, where_we_are() - 1, lines, &session);
+    if (n < 2 || !lines[0].file) /* built without debug information */
+        skip();
+    assert_int_equal(n, 2);
+    assert_string_equal(lines[0].name, "inlined_here");
+    assert_string_equal(lines[1].name, "where_we_are");
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(lines[i].file, '/');
+        assert_string_equal(slash ? slash + 1 : lines[i].file, "test_symbolize.c");
+        assert_true(lines[i].start_line > 0 && lines[i].line >= lines[i].start_line);
+    }
+    assert_true(lines[1].line > lines[0].line);
+    dp_module_lines.close(session);
+}
+
 /* -gsplit-dwarf leaves the functions in a .dwo file beside the library. */
-static void lines_of_split_debug_information(void **state)
+TEST(lines_of_split_debug_information)
 {
     char path[96];
     struct dp_symbol_line lines[8];
@@ -198,29 +213,10 @@ static void lines_of_split_debug_information(void **state)
     dlclose(library);
 }
 
-static void lines_show_what_was_inlined(void **state)
-{
-    struct dp_symbol_line lines[8];
-    void *session;
-    int n = look_up(&dp_module_lines, self, where_we_are() - 1, lines, &session);
-    if (n < 2 || !lines[0].file) /* built without debug information */
-        skip();
-    assert_int_equal(n, 2);
-    assert_string_equal(lines[0].name, "inlined_here");
-    assert_string_equal(lines[1].name, "where_we_are");
-    for (int i = 0; i < 2; i++) {
-        const char *slash = strrchr(lines[i].file, '/');
-        assert_string_equal(slash ? slash + 1 : lines[i].file, "test_symbolize.c");
-        assert_true(lines[i].start_line > 0 && lines[i].line >= lines[i].start_line);
-    }
-    assert_true(lines[1].line > lines[0].line);
-    dp_module_lines.close(session);
-}
-
 /* In lambda.cpp, where a C++ compiler is there. */
 extern __attribute__((weak)) uintptr_t lambda_here(void);
 
-static void a_lambda_has_the_name_of_its_function(void **state)
+TEST(a_lambda_has_the_name_of_its_function)
 {
     struct dp_symbol_line lines[8];
     void *session;
@@ -235,7 +231,7 @@ static void a_lambda_has_the_name_of_its_function(void **state)
     dp_module_lines.close(session);
 }
 
-static void exported_functions_have_no_version_in_their_name(void **state)
+TEST(exported_functions_have_no_version_in_their_name)
 {
     struct dp_symbol_line lines[8];
     Dl_info info;
@@ -250,7 +246,7 @@ static void exported_functions_have_no_version_in_their_name(void **state)
 }
 
 /* From all parts of its code. */
-static void functions_all_over_a_large_file_are_named(void **state)
+TEST(functions_all_over_a_large_file_are_named)
 {
     static const char *const names[] = {"qsort",     "strtol", "printf", "getenv",      "fopen",   "realloc",
                                         "regcomp",   "glob",   "mmap",   "getaddrinfo", "scandir", "iconv_open",
@@ -301,7 +297,7 @@ __asm__(".pushsection .text\n"
         ".popsection\n");
 extern char shape_outer[];
 
-static void the_nearest_function_that_holds_an_address_is_named(void **state)
+TEST(the_nearest_function_that_holds_an_address_is_named)
 {
     static const struct {
         int at;
@@ -325,7 +321,7 @@ static void the_nearest_function_that_holds_an_address_is_named(void **state)
  * A function without a size extends to the next function; the last one extends for a page. Names are read in parts of
  * 256 and 4096 bytes.
  */
-static void a_file_of_open_ends_and_long_names(void **state)
+TEST(a_file_of_open_ends_and_long_names)
 {
     static const int lengths[] = {255, 256, 257, 4095, 4096, 4097};
     static const struct {
@@ -380,7 +376,7 @@ static struct {
 } a_variable = {1, "data"};
 static char an_unset_variable[64];
 
-static void variables_have_names_and_code_has_none(void **state)
+TEST(variables_have_names_and_code_has_none)
 {
     const struct dp_symbolize_ops *modules[] = {&dp_module_symbolize, &dp_module_lines};
     for (size_t i = 0; i < 2; i++) {
@@ -401,7 +397,7 @@ static void variables_have_names_and_code_has_none(void **state)
     }
 }
 
-static void names_are_those_that_people_wrote(void **state)
+TEST(names_are_those_that_people_wrote)
 {
     static const char *const cases[][2] = {
         {"_ZN9wikipedia7article6formatEv", "wikipedia::article::format()"},
@@ -423,7 +419,7 @@ static void names_are_those_that_people_wrote(void **state)
     assert_string_equal(name, "std::vect");
 }
 
-static void names_that_nest_for_ever_are_left_alone(void **state)
+TEST(names_that_nest_for_ever_are_left_alone)
 {
     static char hostile[100000], out[4096];
     memset(hostile, 'P', sizeof hostile - 1);
@@ -441,7 +437,7 @@ static int bias_of_self(struct dl_phdr_info *info, size_t size, void *ctx)
 }
 
 /* The code that the kernel maps has no file. */
-static void vdso_functions_have_names(void **state)
+TEST(vdso_functions_have_names)
 {
     uintptr_t image = getauxval(AT_SYSINFO_EHDR);
     const struct dp_symbolize_ops *modules[] = {&dp_module_symbolize, &dp_module_lines};
@@ -463,30 +459,11 @@ static void vdso_functions_have_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_static_function_is_named_from_symtab),
-        cmocka_unit_test(a_stripped_file_knows_its_exported_functions_only),
-        cmocka_unit_test(a_debug_link_is_followed_if_the_build_id_agrees),
-        cmocka_unit_test(minidebuginfo_is_unpacked),
-        cmocka_unit_test(a_file_with_another_build_id_is_refused),
-        cmocka_unit_test(damaged_files_are_survived),
-        cmocka_unit_test(lines_show_what_was_inlined),
-        cmocka_unit_test(lines_of_split_debug_information),
-        cmocka_unit_test(a_lambda_has_the_name_of_its_function),
-        cmocka_unit_test(exported_functions_have_no_version_in_their_name),
-        cmocka_unit_test(functions_all_over_a_large_file_are_named),
-        cmocka_unit_test(the_nearest_function_that_holds_an_address_is_named),
-        cmocka_unit_test(a_file_of_open_ends_and_long_names),
-        cmocka_unit_test(variables_have_names_and_code_has_none),
-        cmocka_unit_test(names_are_those_that_people_wrote),
-        cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
-        cmocka_unit_test(vdso_functions_have_names),
-    };
     dl_iterate_phdr(bias_of_self, NULL);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0 || scratch_directory(top, sizeof top, "symbolize"))
         return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit(NULL, NULL);
     command("rm -rf %s", top);
     return failed;
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples at the edges of their profile: the last location id and the one behind it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 
 #include "pprof/decode.h"
@@ -46,7 +42,7 @@ static int scan_with(uint64_t usual, unsigned place, uint64_t id)
     return err ? err : dp_decode_sample(&decode, 0, &sample, &error);
 }
 
-static void the_last_location_is_found_wherever_its_id_stands(void **state)
+TEST(the_last_location_is_found_wherever_its_id_stands)
 {
     for (unsigned place = 0; place < DEPTH; place++) {
         for (uint64_t usual = 1; usual < N; usual += 198) { /* ids of one byte and of two */
@@ -58,7 +54,7 @@ static void the_last_location_is_found_wherever_its_id_stands(void **state)
     }
 }
 
-static void an_id_behind_the_last_location_is_refused_wherever_it_stands(void **state)
+TEST(an_id_behind_the_last_location_is_refused_wherever_it_stands)
 {
     static const uint64_t beyond[] = {N + 1, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX, 0};
     for (unsigned place = 0; place < DEPTH; place++) {
@@ -79,11 +75,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_location_is_found_wherever_its_id_stands),
-        cmocka_unit_test(an_id_behind_the_last_location_is_refused_wherever_it_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, end);
-}
+UNIT(NULL, end)

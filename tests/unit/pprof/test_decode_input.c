@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <string.h>
 
@@ -49,7 +45,7 @@ static void assert_refused(const void *bytes, size_t n, const char *why)
         fail_msg("'%s', not '%s'", error.line, why);
 }
 
-static void a_file_that_is_only_its_magic_is_named(void **state)
+TEST(a_file_that_is_only_its_magic_is_named)
 {
     static const struct {
         const char *bytes;
@@ -90,7 +86,7 @@ static void a_file_that_is_only_its_magic_is_named(void **state)
     assert_int_equal(read_copy("abc", 3, 1000), 0); /* too short to be called text */
 }
 
-static void a_member_is_whole_to_its_last_byte(void **state)
+TEST(a_member_is_whole_to_its_last_byte)
 {
     uint8_t bytes[64];
     size_t n = make_member(bytes, message, sizeof message);
@@ -106,7 +102,7 @@ static void a_member_is_whole_to_its_last_byte(void **state)
     }
 }
 
-static void members_follow_each_other_and_nothing_else_does(void **state)
+TEST(members_follow_each_other_and_nothing_else_does)
 {
     uint8_t bytes[128];
     size_t n = make_member(bytes, message, sizeof message), n_first = n;
@@ -123,7 +119,7 @@ static void members_follow_each_other_and_nothing_else_does(void **state)
     assert_int_equal(input.bytes.n, n_first);
 }
 
-static void a_limit_is_a_size_that_is_still_read(void **state)
+TEST(a_limit_is_a_size_that_is_still_read)
 {
     uint8_t bytes[64];
     size_t n = make_member(bytes, message, sizeof message);
@@ -142,13 +138,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_is_only_its_magic_is_named),
-        cmocka_unit_test(a_member_is_whole_to_its_last_byte),
-        cmocka_unit_test(members_follow_each_other_and_nothing_else_does),
-        cmocka_unit_test(a_limit_is_a_size_that_is_still_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, end);
-}
+UNIT(NULL, end)

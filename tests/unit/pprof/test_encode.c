@@ -3,13 +3,11 @@
 #include "pprof/strings.h"
 #include "pprof/wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 struct sink {
     uint8_t bytes[1 << 20];
@@ -70,7 +68,7 @@ static void assert_field(unsigned field, unsigned i, const void *bytes, size_t n
     assert_memory_equal(at, bytes, n_bytes);
 }
 
-static void ids_are_dense_and_strings_are_written_once(void **state)
+TEST(ids_are_dense_and_strings_are_written_once)
 {
     struct dp_encode *e = start();
     int64_t a = dp_encode_string(e, "alloc", 5), b = dp_encode_string(e, "free", 4);
@@ -92,7 +90,7 @@ static void ids_are_dense_and_strings_are_written_once(void **state)
     assert_null(find(5, 2, &n));
 }
 
-static void a_sample_has_every_value_of_the_header(void **state)
+TEST(a_sample_has_every_value_of_the_header)
 {
     struct dp_encode *e = start();
     uint64_t ids[] = {1, 127, 128, 16383, 16384, 2097151, 2097152, (1u << 28) - 1, 1u << 28, UINT64_MAX};
@@ -116,7 +114,7 @@ static void a_sample_has_every_value_of_the_header(void **state)
     assert_memory_equal(at, "\x12\x0b\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x1a\x06\x08\x01\x18\x10\x20\x02", 21);
 }
 
-static void refs_are_written_as_the_ids_that_they_stand_for(void **state)
+TEST(refs_are_written_as_the_ids_that_they_stand_for)
 {
     static const uint64_t ids[] = {1, 127, 128, 16383, 16384, (1u << 21) - 1, 1u << 21, (1u << 24) - 1, 5};
     int64_t values[] = {1, 1 << 30};
@@ -138,7 +136,7 @@ static void refs_are_written_as_the_ids_that_they_stand_for(void **state)
     assert_int_equal(dp_encode_ref(1u << 24), 0);
 }
 
-static void bytes_that_are_not_utf8_are_replaced(void **state)
+TEST(bytes_that_are_not_utf8_are_replaced)
 {
     struct dp_encode *e = start();
     dp_encode_string(e, "a\xff\xc3\xa9\xed\xa0\x80z", 8);
@@ -149,7 +147,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
     assert_field(6, 6, "long enough for a word \xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd", 33);
 }
 
-static void extra_fields_go_with_the_next_message_only(void **state)
+TEST(extra_fields_go_with_the_next_message_only)
 {
     struct dp_encode *e = start();
     dp_encode_extra(e, (struct dp_encode_extra){"\xa0\x06\x01", 3});
@@ -161,7 +159,7 @@ static void extra_fields_go_with_the_next_message_only(void **state)
     assert_field(4, 1, "\x08\x02\x10\x01\x18\x02", 6);
 }
 
-static void the_first_error_is_kept(void **state)
+TEST(the_first_error_is_kept)
 {
     struct dp_encode *e = start();
     sink.fail = 1;
@@ -178,7 +176,7 @@ static uint64_t new_function(struct dp_encode *e, const char *name)
     return dp_encode_function_new(e, name, strlen(name), dp_strings_hash(name, strlen(name)));
 }
 
-static void new_functions_and_those_that_may_come_again_have_different_ids(void **state)
+TEST(new_functions_and_those_that_may_come_again_have_different_ids)
 {
     struct dp_encode *e = start(); /* writes "" and five strings */
     assert_int_equal(new_function(e, "main"), 1);
@@ -207,7 +205,7 @@ static const char *kept_name(int i)
 }
 
 /* Names of functions come before and after the same text as a label, a file or the name of another function. */
-static void a_name_that_is_another_string_too_is_written_once(void **state)
+TEST(a_name_that_is_another_string_too_is_written_once)
 {
     for (int n_others = 0; n_others <= 4000; n_others += 2000) {
         struct dp_encode *e = start();
@@ -256,7 +254,7 @@ static size_t write_locations(bool usual)
     return n_taken;
 }
 
-static void usual_locations_are_written_as_all_others(void **state)
+TEST(usual_locations_are_written_as_all_others)
 {
     static struct sink general;
     assert_int_equal(write_locations(false), 0);
@@ -266,7 +264,7 @@ static void usual_locations_are_written_as_all_others(void **state)
     assert_memory_equal(sink.bytes, general.bytes, general.n);
 }
 
-static void an_address_is_written_as_any_number(void **state)
+TEST(an_address_is_written_as_any_number)
 {
     for (unsigned bits = 0; bits <= 64; bits++)
         for (uint64_t below = 0; below < 3; below++) {
@@ -300,7 +298,7 @@ static size_t count_fields(size_t counts[16])
     return n_changes;
 }
 
-static void messages_of_one_kind_lie_together_and_are_whole(void **state)
+TEST(messages_of_one_kind_lie_together_and_are_whole)
 {
     enum { N = 4000, LONG_BYTES = 40000, LONG_STACK = 40000 };
     static uint64_t ids[LONG_STACK];
@@ -336,20 +334,4 @@ static void messages_of_one_kind_lie_together_and_are_whole(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_are_dense_and_strings_are_written_once),
-        cmocka_unit_test(a_sample_has_every_value_of_the_header),
-        cmocka_unit_test(refs_are_written_as_the_ids_that_they_stand_for),
-        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
-        cmocka_unit_test(extra_fields_go_with_the_next_message_only),
-        cmocka_unit_test(the_first_error_is_kept),
-        cmocka_unit_test(new_functions_and_those_that_may_come_again_have_different_ids),
-        cmocka_unit_test(a_name_that_is_another_string_too_is_written_once),
-        cmocka_unit_test(usual_locations_are_written_as_all_others),
-        cmocka_unit_test(an_address_is_written_as_any_number),
-        cmocka_unit_test(messages_of_one_kind_lie_together_and_are_whole),
-    };
-    return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

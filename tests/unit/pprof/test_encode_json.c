@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +21,7 @@ static int write_to(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-static void strings_are_escaped_as_the_rfc_asks(void **state)
+TEST(strings_are_escaped_as_the_rfc_asks)
 {
     static const char *const cases[][2] = {
         {"", "\"\""},
@@ -46,7 +42,7 @@ static void strings_are_escaped_as_the_rfc_asks(void **state)
     }
 }
 
-static void an_error_of_the_writer_is_returned_from_every_place(void **state)
+TEST(an_error_of_the_writer_is_returned_from_every_place)
 {
     struct to whole = {.n_left = sizeof whole.text};
     assert_int_equal(dp_encode_json_string("a\"b\xff"
@@ -63,11 +59,4 @@ static void an_error_of_the_writer_is_returned_from_every_place(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_are_escaped_as_the_rfc_asks),
-        cmocka_unit_test(an_error_of_the_writer_is_returned_from_every_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -23,7 +19,7 @@ static bool is_character(const char *bytes, size_t n)
     return alone == n;
 }
 
-static void characters_are_those_of_the_rfc(void **state)
+TEST(characters_are_those_of_the_rfc)
 {
     static const char *const right[] = {
         "\x7f",         "\xc2\x80",     "\xdf\xbf",         "\xe0\xa0\x80",     "\xec\xbf\xbf",    "\xed\x9f\xbf",
@@ -56,7 +52,7 @@ static void characters_are_those_of_the_rfc(void **state)
         assert_false(is_character(wrong[i], strlen(wrong[i])));
 }
 
-static void each_wrong_byte_is_replaced_and_none_beside_it(void **state)
+TEST(each_wrong_byte_is_replaced_and_none_beside_it)
 {
     static const char *const texts[][2] = {{"", ""},
                                            {"ab", "ab"},
@@ -74,11 +70,4 @@ static void each_wrong_byte_is_replaced_and_none_beside_it(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_are_those_of_the_rfc),
-        cmocka_unit_test(each_wrong_byte_is_replaced_and_none_beside_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -3,11 +3,9 @@
 #include "pprof/gzip.h"
 #include "pprof/decode_input.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 struct sink {
     uint8_t bytes[1 << 20];
@@ -68,7 +66,7 @@ static void assert_holds(const uint8_t *bytes, size_t n_bytes)
     assert_ptr_equal(at + 8, sink.bytes + sink.n);
 }
 
-static void without_the_module_output_is_stored_and_valid(void **state)
+TEST(without_the_module_output_is_stored_and_valid)
 {
     const char *why = NULL;
     if (!dp_gzip_load(&why))
@@ -91,7 +89,7 @@ static void without_the_module_output_is_stored_and_valid(void **state)
     dp_gzip_free(gz);
 }
 
-static void without_the_module_a_reader_says_why_it_cannot(void **state)
+TEST(without_the_module_a_reader_says_why_it_cannot)
 {
     struct dp_decode_input input = {0};
     struct dp_decode_error error;
@@ -103,11 +101,4 @@ static void without_the_module_a_reader_says_why_it_cannot(void **state)
     dp_decode_input_fini(&input);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_the_module_output_is_stored_and_valid),
-        cmocka_unit_test(without_the_module_a_reader_says_why_it_cannot),
-    };
-    return cmocka_run_group_tests_name("gzip without its module", tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

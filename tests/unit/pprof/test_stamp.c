@@ -3,11 +3,7 @@
  * The scope of a process id, in forked processes: what they inherit, and what they must not inherit. Without the right
  * to make namespaces there is nothing to test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -95,7 +91,7 @@ static void parent_and_child_without_proc(void)
     waitpid(pid, NULL, 0);
 }
 
-static void a_child_inherits_the_scope_of_its_parent(void **state)
+TEST(a_child_inherits_the_scope_of_its_parent)
 {
     if (!may_unshare(CLONE_NEWNS))
         skip();
@@ -143,7 +139,7 @@ static void make_a_namespace(void)
     waitpid(pid, NULL, 0);
 }
 
-static void a_namespace_below_has_another_scope(void **state)
+TEST(a_namespace_below_has_another_scope)
 {
     if (!may_unshare(CLONE_NEWPID))
         skip();
@@ -154,11 +150,4 @@ static void a_namespace_below_has_another_scope(void **state)
     assert_true(seen[2] == seen[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_inherits_the_scope_of_its_parent),
-        cmocka_unit_test(a_namespace_below_has_another_scope),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+UNIT(setup, NULL)

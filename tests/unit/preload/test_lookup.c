@@ -8,14 +8,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/unit.h"
 
 #if defined(__x86_64__)
 #define VERSION(version) version
@@ -44,7 +42,7 @@ static bool has_sanitizer(void)
     return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init");
 }
 
-static void what_is_found_is_what_the_loader_finds(void **state)
+TEST(what_is_found_is_what_the_loader_finds)
 {
     void *found[N];
     unsigned n_found = 0;
@@ -63,7 +61,7 @@ static void what_is_found_is_what_the_loader_finds(void **state)
         assert_true(n_found > N * 3 / 4);
 }
 
-static void versions_are_told_apart(void **state)
+TEST(versions_are_told_apart)
 {
 #if defined(__x86_64__)
     static const char text[] = "pthread_cond_wait\0GLIBC_2.2.5\0pthread_cond_wait\0GLIBC_2.3.2\0"
@@ -83,7 +81,7 @@ static void versions_are_told_apart(void **state)
 #endif
 }
 
-static void a_name_that_another_object_defines_is_unknown(void **state)
+TEST(a_name_that_another_object_defines_is_unknown)
 {
     void *found[3];
     dp_lookup_libc("daemon\0\0no_such_function\0\0getpid\0\0", 3, found);
@@ -95,7 +93,7 @@ static void a_name_that_another_object_defines_is_unknown(void **state)
 }
 
 /* time and gettimeofday: the loader calls a function of libc that selects one; x86-64 has IFUNCs of strings as well. */
-static void an_indirect_function_is_unknown(void **state)
+TEST(an_indirect_function_is_unknown)
 {
     void *found[2];
     dp_lookup_libc("memcpy\0\0strlen\0\0", 2, found);
@@ -105,7 +103,7 @@ static void an_indirect_function_is_unknown(void **state)
 #endif
 }
 
-static void data_is_unknown(void **state)
+TEST(data_is_unknown)
 {
     void *found[1];
     dp_lookup_libc("environ\0\0", 1, found);
@@ -113,7 +111,7 @@ static void data_is_unknown(void **state)
 }
 
 /* elsewhere.c has daemon, too; only the range tells which one is meant. */
-static void a_function_is_found_in_its_object_alone(void **state)
+TEST(a_function_is_found_in_its_object_alone)
 {
     uintptr_t other = (uintptr_t)dlsym(RTLD_DEFAULT, "daemon"),
               libc = (uintptr_t)dlvsym(RTLD_DEFAULT, "daemon", "GLIBC_2.2.5");
@@ -131,7 +129,7 @@ static void *nothing(void *arg)
     return arg;
 }
 
-static void nothing_is_found_beside_threads(void **state)
+TEST(nothing_is_found_beside_threads)
 {
     pthread_t thread;
     void *found[1] = {&found};
@@ -141,16 +139,4 @@ static void nothing_is_found_beside_threads(void **state)
     assert_null(found[0]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_found_is_what_the_loader_finds),
-        cmocka_unit_test(versions_are_told_apart),
-        cmocka_unit_test(a_name_that_another_object_defines_is_unknown),
-        cmocka_unit_test(an_indirect_function_is_unknown),
-        cmocka_unit_test(data_is_unknown),
-        cmocka_unit_test(a_function_is_found_in_its_object_alone),
-        cmocka_unit_test(nothing_is_found_beside_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 #include "profile/comments.h"
@@ -13,7 +9,7 @@ static bool is_number(const char *text, int64_t *number)
     return dp_profile_comment_number(text, strlen(text), DP_COMMENT_RSS_ANON, number);
 }
 
-static void a_number_is_all_of_its_comment(void **state)
+TEST(a_number_is_all_of_its_comment)
 {
     int64_t number;
     assert_true(is_number("#RssAnon=0", &number));
@@ -37,7 +33,7 @@ static void a_number_is_all_of_its_comment(void **state)
     assert_int_equal(number, 12);
 }
 
-static void a_part_has_a_name_and_bytes(void **state)
+TEST(a_part_has_a_name_and_bytes)
 {
     const char *name;
     size_t n;
@@ -59,11 +55,4 @@ static void a_part_has_a_name_and_bytes(void **state)
         assert_false(dp_profile_comment_part(wrong[i], strlen(wrong[i]), DP_COMMENT_RSS_PART, &name, &n, &bytes));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_number_is_all_of_its_comment),
-        cmocka_unit_test(a_part_has_a_name_and_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

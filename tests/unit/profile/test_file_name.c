@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 #include "profile/comments.h"
 #include "profile/file_name.h"
 #include "profile/kinds.h"
 
-static void a_name_that_was_made_is_taken_apart(void **state)
+TEST(a_name_that_was_made_is_taken_apart)
 {
     static const char *const programs[] = {"a", "redis-server", "a.b", ".hidden", "7.0001.heap"};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
@@ -32,7 +28,7 @@ static void a_name_that_was_made_is_taken_apart(void **state)
     assert_string_equal(name, "p.1.0002.heap.pb.gz");
 }
 
-static void other_names_are_none(void **state)
+TEST(other_names_are_none)
 {
     static const char *const names[] = {"",
                                         "heap.pb.gz",
@@ -56,7 +52,7 @@ static void other_names_are_none(void **state)
     assert_true(name.seq == UINT64_MAX);
 }
 
-static void the_name_of_a_file_under_way_has_the_pid(void **state)
+TEST(the_name_of_a_file_under_way_has_the_pid)
 {
     char name[DP_PROFILE_NAME_MAX];
     dp_profile_name_format_temporary(name, "a.b", 4711, DP_KIND_BLOCK, 0x123abc);
@@ -76,7 +72,7 @@ static bool number_of(const char *text, const char *begin, int64_t *number)
     return dp_profile_comment_number(text, strlen(text), begin, number);
 }
 
-static void comments_are_read_as_they_are_written(void **state)
+TEST(comments_are_read_as_they_are_written)
 {
     char text[80];
     int64_t number;
@@ -90,7 +86,7 @@ static void comments_are_read_as_they_are_written(void **state)
     assert_false(number_of("#RssTotal=1x", DP_COMMENT_RSS_TOTAL, &number));
 }
 
-static void a_part_has_a_name_and_bytes(void **state)
+TEST(a_part_has_a_name_and_bytes)
 {
     char text[80];
     const char *name;
@@ -107,14 +103,4 @@ static void a_part_has_a_name_and_bytes(void **state)
             dp_profile_comment_part(others[i], strlen(others[i]), DP_COMMENT_RSS_PART, &name, &n_name, &bytes));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_that_was_made_is_taken_apart),
-        cmocka_unit_test(other_names_are_none),
-        cmocka_unit_test(the_name_of_a_file_under_way_has_the_pid),
-        cmocka_unit_test(comments_are_read_as_they_are_written),
-        cmocka_unit_test(a_part_has_a_name_and_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

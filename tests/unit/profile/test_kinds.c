@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <deltaprof/deltaprof.h>
 #include <string.h>
 
@@ -14,7 +10,7 @@ _Static_assert((int)DP_KIND_HEAP == DELTAPROF_HEAP && (int)DP_KIND_MUTEX == DELT
                    (int)DP_KIND_CHAIN == DELTAPROF_CHAIN,
                "kinds of the public interface have its values");
 
-static void every_row_is_complete(void **state)
+TEST(every_row_is_complete)
 {
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
         const struct dp_kind *k = &dp_kind_table[kind];
@@ -38,7 +34,7 @@ static void every_row_is_complete(void **state)
     assert_int_equal(dp_kind_named("", 0), DP_KINDS);
 }
 
-static void every_kind_with_deltas_has_its_endpoints(void **state)
+TEST(every_kind_with_deltas_has_its_endpoints)
 {
     const struct dp_kind_endpoint *endpoint;
     unsigned n[DP_KINDS] = {0}, kind, found;
@@ -57,7 +53,7 @@ static void every_kind_with_deltas_has_its_endpoints(void **state)
     assert_null(dp_kind_endpoint_named("hea", 3, &kind));
 }
 
-static void sample_types_are_flows_or_levels(void **state)
+TEST(sample_types_are_flows_or_levels)
 {
     static const char *const flows[] = {"alloc_objects", "alloc_space", "contentions",
                                         "delay",         "mutex_delay", "alloc_x"};
@@ -73,14 +69,14 @@ static void sample_types_are_flows_or_levels(void **state)
     assert_false(dp_kind_has_levels(DP_KIND_BLOCK));
 }
 
-static void a_sample_type_tells_the_kind(void **state)
+TEST(a_sample_type_tells_the_kind)
 {
     assert_int_equal(dp_kind_by_type("inuse_space"), DP_KIND_HEAP);
     assert_int_equal(dp_kind_by_type("delay"), DP_KIND_BLOCK);  /* and not mutex, whose rank is higher */
     assert_int_equal(dp_kind_by_type("mutex_delay"), DP_KINDS); /* of events only */
 }
 
-static void events_have_a_column_for_each_value(void **state)
+TEST(events_have_a_column_for_each_value)
 {
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         for (unsigned i = 0; i < 2; i++) {
@@ -91,14 +87,4 @@ static void events_have_a_column_for_each_value(void **state)
     assert_int_equal(dp_kind_table[DP_KIND_MUTEX].types[1].event, DP_KIND_EVENT_MUTEX_DELAY);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_complete),
-        cmocka_unit_test(every_kind_with_deltas_has_its_endpoints),
-        cmocka_unit_test(sample_types_are_flows_or_levels),
-        cmocka_unit_test(a_sample_type_tells_the_kind),
-        cmocka_unit_test(events_have_a_column_for_each_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -3,9 +3,7 @@
 #include "tmpfs/control.h"
 #include "tmpfs/table_place.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +32,7 @@ static void change_word(int fd, pid_t pid, uint32_t word)
     assert_int_equal(pwrite(fd, &word, sizeof word, (off_t)dp_control_word_at(pid)), sizeof word);
 }
 
-static void only_the_word_of_the_pid_counts(void **state)
+TEST(only_the_word_of_the_pid_counts)
 {
     int fd = new_file();
     struct dp_control_file *file = dp_control_map(fd);
@@ -51,7 +49,7 @@ static void only_the_word_of_the_pid_counts(void **state)
     close(fd);
 }
 
-static void a_truncated_file_is_no_signal(void **state)
+TEST(a_truncated_file_is_no_signal)
 {
     int fd = new_file();
     struct dp_control_file *file = dp_control_map(fd);
@@ -73,7 +71,7 @@ static void a_truncated_file_is_no_signal(void **state)
     close(fd);
 }
 
-static void the_fingerprint_covers_all_of_a_command(void **state)
+TEST(the_fingerprint_covers_all_of_a_command)
 {
     struct dp_control_slot slot = {.pid = PID, .seq = 1, .start = 99};
     strcpy(slot.command, "on heap_rate=1");
@@ -87,7 +85,7 @@ static void the_fingerprint_covers_all_of_a_command(void **state)
     assert_true(dp_control_check(&slot) == check);
 }
 
-static void the_directory_is_made_in_a_tmpfs_only(void **state)
+TEST(the_directory_is_made_in_a_tmpfs_only)
 {
     char path[512];
     const char *what;
@@ -99,13 +97,4 @@ static void the_directory_is_made_in_a_tmpfs_only(void **state)
     assert_int_equal(dp_tables_place_open("/nowhere/deltaprof-test", false, &what), -ENOENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_word_of_the_pid_counts),
-        cmocka_unit_test(a_truncated_file_is_no_signal),
-        cmocka_unit_test(the_fingerprint_covers_all_of_a_command),
-        cmocka_unit_test(the_directory_is_made_in_a_tmpfs_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

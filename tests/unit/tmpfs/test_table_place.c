@@ -2,9 +2,7 @@
 /* The directory of tables: it is made in a tmpfs, closed to other users, also if its path ends with slashes. */
 #include "tmpfs/table_place.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -31,7 +29,7 @@ static void assert_made(const char *above, const char *name)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void a_missing_directory_is_made(void **state)
+TEST(a_missing_directory_is_made)
 {
     char above[] = "/dev/shm/deltaprof-test-XXXXXX", path[200];
     const char *what;
@@ -53,7 +51,7 @@ static void make_older(const char *path, int age_s)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-static void the_file_of_the_lock_says_where_files_go(void **state)
+TEST(the_file_of_the_lock_says_where_files_go)
 {
     static const char *const texts[][2] = {{"/out/a", "/out/a"}, {"/b", "/b"}, {"", ""}, {"no/path", ""}, {"/c", "/c"}};
     char above[] = "/dev/shm/deltaprof-test-XXXXXX", path[200], out[PATH_MAX], *longest = calloc(1, PATH_MAX + 1);
@@ -106,7 +104,7 @@ static void the_file_of_the_lock_says_where_files_go(void **state)
 }
 
 /* Notes of a library: words, with the name and the id as they lie behind a note's three lengths. */
-static void a_build_id_is_found_among_notes(void **state)
+TEST(a_build_id_is_found_among_notes)
 {
     enum { GNU = 0x554e47 };
     static const struct {
@@ -133,12 +131,4 @@ static void a_build_id_is_found_among_notes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_of_the_lock_says_where_files_go),
-        cmocka_unit_test(a_build_id_is_found_among_notes),
-        cmocka_unit_test(a_missing_directory_is_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

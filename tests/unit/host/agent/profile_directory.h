@@ -3,11 +3,7 @@
  */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/agent/profile_file.h"
 #include "support/scratch.h"
@@ -104,5 +100,3 @@ static void make(const char *name)
     assert_true(fd >= 0);
     close(fd);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -11,7 +11,7 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-static void names_of_a_tick_share_one_seq(void **state)
+TEST_WITH(setup, teardown, names_of_a_tick_share_one_seq)
 {
     begin("out", 0);
     assert_int_equal(write_one("heap", "h1"), 0);
@@ -24,7 +24,7 @@ static void names_of_a_tick_share_one_seq(void **state)
     assert_int_equal(count(), 3);
 }
 
-static void directory_and_files_are_private(void **state)
+TEST_WITH(setup, teardown, directory_and_files_are_private)
 {
     begin("out", 0);
     tick("x");
@@ -35,7 +35,7 @@ static void directory_and_files_are_private(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-static void a_kind_with_no_byte_leaves_nothing(void **state)
+TEST_WITH(setup, teardown, a_kind_with_no_byte_leaves_nothing)
 {
     begin("out", 0);
     struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
@@ -47,7 +47,7 @@ static void a_kind_with_no_byte_leaves_nothing(void **state)
     assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
-static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
+TEST_WITH(setup, teardown, a_dropped_file_leaves_nothing_and_no_gap)
 {
     begin("out", 0);
     struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
@@ -60,7 +60,7 @@ static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
     assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
-static void an_unfinished_file_is_hidden_from_globs(void **state)
+TEST_WITH(setup, teardown, an_unfinished_file_is_hidden_from_globs)
 {
     begin("out", 0);
     struct dp_agent_file file = {.files = &files, .kind = DP_KIND_HEAP};
@@ -71,7 +71,7 @@ static void an_unfinished_file_is_hidden_from_globs(void **state)
     dp_agent_files_end(&files);
 }
 
-static void seq_follows_the_highest_of_this_program_and_pid(void **state)
+TEST_WITH(setup, teardown, seq_follows_the_highest_of_this_program_and_pid)
 {
     begin("out", 0);
     make("prog.42.0007.block.pb.gz");
@@ -86,7 +86,7 @@ static void seq_follows_the_highest_of_this_program_and_pid(void **state)
     assert_true(exists("prog.42.0009.heap.pb.gz"));
 }
 
-static void seq_grows_beyond_four_digits(void **state)
+TEST_WITH(setup, teardown, seq_grows_beyond_four_digits)
 {
     begin("out", 0);
     make("prog.42.9999.heap.pb.gz");
@@ -97,7 +97,7 @@ static void seq_grows_beyond_four_digits(void **state)
     assert_true(exists("prog.42.10001.heap.pb.gz"));
 }
 
-static void no_file_is_ever_replaced(void **state)
+TEST_WITH(setup, teardown, no_file_is_ever_replaced)
 {
     begin("out", 0);
     tick("mine");
@@ -110,7 +110,7 @@ static void no_file_is_ever_replaced(void **state)
     holds("prog.42.0007.heap.pb.gz", "third");
 }
 
-static void two_processes_of_one_name_share_a_directory(void **state)
+TEST_WITH(setup, teardown, two_processes_of_one_name_share_a_directory)
 {
     begin("out", 0);
     struct dp_agent_files one = files, other = files;
@@ -125,7 +125,7 @@ static void two_processes_of_one_name_share_a_directory(void **state)
     assert_int_equal(count(), 100);
 }
 
-static void a_link_in_the_way_is_not_followed(void **state)
+TEST_WITH(setup, teardown, a_link_in_the_way_is_not_followed)
 {
     begin("out", 0);
     char target[128];
@@ -136,7 +136,7 @@ static void a_link_in_the_way_is_not_followed(void **state)
     holds("prog.42.0002.heap.pb.gz", "x");
 }
 
-static void percents_are_expanded(void **state)
+TEST_WITH(setup, teardown, percents_are_expanded)
 {
     struct utsname host;
     uname(&host);
@@ -146,7 +146,7 @@ static void percents_are_expanded(void **state)
     assert_string_equal(files.dir, want);
 }
 
-static void a_name_too_long_is_refused(void **state)
+TEST_WITH(setup, teardown, a_name_too_long_is_refused)
 {
     char out[DP_CONFIG_TEXT];
     memset(out, 'a', sizeof out);
@@ -158,7 +158,7 @@ static void a_name_too_long_is_refused(void **state)
     assert_int_equal(dp_agent_files_init(&files, out, "a-program-of-some-length", 42, 0), -ENAMETOOLONG);
 }
 
-static void only_the_last_component_is_made(void **state)
+TEST_WITH(setup, teardown, only_the_last_component_is_made)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/a/b", top);
@@ -168,7 +168,7 @@ static void only_the_last_component_is_made(void **state)
     assert_int_equal(dp_agent_files_end(&files), 0);
 }
 
-static void a_directory_that_vanished_is_an_error_until_it_is_back(void **state)
+TEST_WITH(setup, teardown, a_directory_that_vanished_is_an_error_until_it_is_back)
 {
     begin("out", 0);
     assert_int_equal(rmdir(files.dir), 0);
@@ -181,7 +181,7 @@ static void a_directory_that_vanished_is_an_error_until_it_is_back(void **state)
     dp_agent_files_end(&files);
 }
 
-static void descriptors_stay_out_of_the_hosts_way(void **state)
+TEST_WITH(setup, teardown, descriptors_stay_out_of_the_hosts_way)
 {
     begin("out", 0);
     int lowest = dup(0);
@@ -215,7 +215,7 @@ static int fill_a_small_disk(void)
     return 0;
 }
 
-static void a_full_disk_leaves_nothing_half_written(void **state)
+TEST_WITH(setup, teardown, a_full_disk_leaves_nothing_half_written)
 {
     begin("out", 0);
     pid_t child = fork();
@@ -229,7 +229,7 @@ static void a_full_disk_leaves_nothing_half_written(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void program_names_are_made_fit_for_file_names(void **state)
+TEST_WITH(setup, teardown, program_names_are_made_fit_for_file_names)
 {
     char name[DP_PROGRAM_TEXT];
     dp_process_fit_name(name, sizeof name, "redis-server");
@@ -247,26 +247,4 @@ static void program_names_are_made_fit_for_file_names(void **state)
     assert_false(dp_process_matches("x|y"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(names_of_a_tick_share_one_seq),
-        TEST(directory_and_files_are_private),
-        TEST(a_kind_with_no_byte_leaves_nothing),
-        TEST(a_dropped_file_leaves_nothing_and_no_gap),
-        TEST(an_unfinished_file_is_hidden_from_globs),
-        TEST(seq_follows_the_highest_of_this_program_and_pid),
-        TEST(seq_grows_beyond_four_digits),
-        TEST(no_file_is_ever_replaced),
-        TEST(two_processes_of_one_name_share_a_directory),
-        TEST(a_link_in_the_way_is_not_followed),
-        TEST(percents_are_expanded),
-        TEST(a_name_too_long_is_refused),
-        TEST(only_the_last_component_is_made),
-        TEST(a_directory_that_vanished_is_an_error_until_it_is_back),
-        TEST(descriptors_stay_out_of_the_hosts_way),
-        TEST(a_full_disk_leaves_nothing_half_written),
-        TEST(program_names_are_made_fit_for_file_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -16,7 +16,7 @@ static void become(const char *program, pid_t pid, int64_t keep)
     assert_int_equal(dp_agent_files_init(&files, path, program, pid, keep), 0);
 }
 
-static void keep_deletes_the_oldest_ticks(void **state)
+TEST_WITH(setup, teardown, keep_deletes_the_oldest_ticks)
 {
     begin("out", 3);
     for (int i = 0; i < 10; i++) {
@@ -29,7 +29,7 @@ static void keep_deletes_the_oldest_ticks(void **state)
     assert_true(exists("prog.42.0010.block.pb.gz"));
 }
 
-static void keep_counts_files_of_an_earlier_process_with_this_pid(void **state)
+TEST_WITH(setup, teardown, keep_counts_files_of_an_earlier_process_with_this_pid)
 {
     begin("out", 0);
     for (int i = 0; i < 9; i++)
@@ -44,7 +44,7 @@ static void keep_counts_files_of_an_earlier_process_with_this_pid(void **state)
     assert_true(exists("prog.7.0001.heap.pb.gz"));
 }
 
-static void keep_bounds_the_directory_by_files_of_processes_that_ended(void **state)
+TEST_WITH(setup, teardown, keep_bounds_the_directory_by_files_of_processes_that_ended)
 {
     begin("out", 0);
     for (int i = 0; i < 8; i++) {
@@ -66,7 +66,7 @@ static void keep_bounds_the_directory_by_files_of_processes_that_ended(void **st
     assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
-static void keep_counts_each_tick_once(void **state)
+TEST_WITH(setup, teardown, keep_counts_each_tick_once)
 {
     begin("out", 0);
     for (int i = 0; i < 300; i++) {
@@ -80,7 +80,7 @@ static void keep_counts_each_tick_once(void **state)
     assert_int_equal(count(), 289 * 2 + 1); /* the oldest 11 ticks are gone, with both of their files */
 }
 
-static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
+TEST_WITH(setup, teardown, keep_deletes_no_file_of_another_process_of_this_name)
 {
     begin("out", 2);
     tick("mine");
@@ -95,7 +95,7 @@ static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
     assert_int_equal(count(), 3);
 }
 
-static void unfinished_files_of_killed_processes_are_deleted(void **state)
+TEST_WITH(setup, teardown, unfinished_files_of_killed_processes_are_deleted)
 {
     begin("out", 0);
     become("killed", ended(), 0);
@@ -111,7 +111,7 @@ static void unfinished_files_of_killed_processes_are_deleted(void **state)
     close(mine.fd);
 }
 
-static void keep_0_keeps_all(void **state)
+TEST_WITH(setup, teardown, keep_0_keeps_all)
 {
     begin("out", 0);
     for (int i = 0; i < 20; i++)
@@ -119,16 +119,4 @@ static void keep_0_keeps_all(void **state)
     assert_int_equal(count(), 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(keep_deletes_the_oldest_ticks),
-        TEST(keep_counts_files_of_an_earlier_process_with_this_pid),
-        TEST(keep_bounds_the_directory_by_files_of_processes_that_ended),
-        TEST(keep_counts_each_tick_once),
-        TEST(keep_deletes_no_file_of_another_process_of_this_name),
-        TEST(unfinished_files_of_killed_processes_are_deleted),
-        TEST(keep_0_keeps_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

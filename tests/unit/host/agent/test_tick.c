@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A tick whose bytes are all written, and whose file then gets no name: its time comes again with the next one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -65,7 +61,7 @@ static void read_the_file(void)
     read_taken(&taken, &said);
 }
 
-static void what_got_no_name_comes_with_the_next_tick(void **state)
+TEST(what_got_no_name_comes_with_the_next_tick)
 {
     char line[512] = "";
     dp_log_to(keep_line, line);
@@ -90,8 +86,4 @@ static void what_got_no_name_comes_with_the_next_tick(void **state)
     dp_log_to(NULL, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_got_no_name_comes_with_the_next_tick)};
-    return cmocka_run_group_tests(tests, starts, ends);
-}
+UNIT(starts, ends)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How recording divides its memory. A process records once, so each setting has a child of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,14 +38,14 @@ static struct shares shares_of(const char *text)
     return shares;
 }
 
-static void blocks_get_more_where_each_allocation_is_recorded(void **state)
+TEST(blocks_get_more_where_each_allocation_is_recorded)
 {
     struct shares sampled = shares_of("heap_rate=512k"), all = shares_of("heap_rate=1");
     assert_int_equal(sampled.err | all.err | sampled.err_again | all.err_again, 0);
     assert_true(all.records < sampled.records);
 }
 
-static void records_get_less_where_ages_are_kept(void **state)
+TEST(records_get_less_where_ages_are_kept)
 {
     struct shares plain = shares_of("heap_rate=512k"), aged = shares_of("heap_rate=512k,age=on");
     assert_int_equal(plain.err | aged.err, 0);
@@ -57,7 +53,7 @@ static void records_get_less_where_ages_are_kept(void **state)
     assert_true(aged.used_bytes < plain.used_bytes); /* the rest is for reports, which need it then */
 }
 
-static void shares_grow_with_the_memory_and_stay_below_it(void **state)
+TEST(shares_grow_with_the_memory_and_stay_below_it)
 {
     static const struct {
         const char *text;
@@ -73,12 +69,4 @@ static void shares_grow_with_the_memory_and_stay_below_it(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_get_more_where_each_allocation_is_recorded),
-        cmocka_unit_test(records_get_less_where_ages_are_kept),
-        cmocka_unit_test(shares_grow_with_the_memory_and_stay_below_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "base/stats.h"
@@ -71,7 +67,7 @@ static struct sums report(struct dp_baseline *of_records, bool arrives)
 }
 
 /* A day of samples, most of them at addresses that were not seen before. */
-static void a_day_of_new_addresses_has_each_sample_at_its_address(void **state)
+TEST(a_day_of_new_addresses_has_each_sample_at_its_address)
 {
     struct dp_baseline of_records = {0};
     struct sums all = {0};
@@ -97,7 +93,7 @@ static void a_day_of_new_addresses_has_each_sample_at_its_address(void **state)
     dp_vec_fini(&of_records);
 }
 
-static void the_same_addresses_need_no_second_table(void **state)
+TEST(the_same_addresses_need_no_second_table)
 {
     struct dp_baseline of_records = {0};
     dp_vec_fini(&base);
@@ -112,7 +108,7 @@ static void the_same_addresses_need_no_second_table(void **state)
     dp_vec_fini(&of_records);
 }
 
-static void what_was_cleared_before_a_report_stays_with_its_function(void **state)
+TEST(what_was_cleared_before_a_report_stays_with_its_function)
 {
     struct dp_baseline of_records = {0};
     report(&of_records, true);
@@ -127,12 +123,4 @@ static void what_was_cleared_before_a_report_stays_with_its_function(void **stat
     dp_vec_fini(&of_records);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_day_of_new_addresses_has_each_sample_at_its_address),
-        cmocka_unit_test(the_same_addresses_need_no_second_table),
-        cmocka_unit_test(what_was_cleared_before_a_report_stays_with_its_function),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -8,11 +8,7 @@
  * the process's clock; in the end they have just that, and of it the row for time of threads that ended unseen has no
  * more than such threads used.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -269,33 +265,33 @@ static void explore(unsigned preemptions, unsigned n, ...)
     assert_int_equal(n_wrong, 0);
 }
 
-static void time_of_a_thread_is_counted_once_in_every_order(void **state)
+TEST(time_of_a_thread_is_counted_once_in_every_order)
 {
     explore(3, 2, lives, reports);
     explore(3, 2, lives, reports_all);
     explore(3, 2, reports, lives);
 }
 
-static void a_look_that_is_preempted_costs_a_thread_no_time(void **state)
+TEST(a_look_that_is_preempted_costs_a_thread_no_time)
 {
     explore(3, 2, lives, looks);
     explore(2, 2, looks, lives);
 }
 
-static void an_id_may_be_used_again(void **state)
+TEST(an_id_may_be_used_again)
 {
     explore(3, 2, lives_twice, reports_all);
     explore(3, 2, reports, lives_twice);
 }
 
-static void time_of_a_thread_that_is_not_seen_is_counted_once(void **state)
+TEST(time_of_a_thread_that_is_not_seen_is_counted_once)
 {
     explore(4, 2, lives_unseen, reports);
     explore(3, 2, reports, lives_unseen);
     explore(2, 3, lives_unseen, reports, lives);
 }
 
-static void a_slot_is_found_where_all_have_threads_that_are_gone(void **state)
+TEST(a_slot_is_found_where_all_have_threads_that_are_gone)
 {
     begin_run();
     for (int32_t i = 1; i <= DP_TIDS_PLACES; i++)
@@ -307,14 +303,4 @@ static void a_slot_is_found_where_all_have_threads_that_are_gone(void **state)
     assert_int_equal(dp_cpu_thread_find(FIRST_TID + 5 * DP_TIDS_MAX), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_of_a_thread_is_counted_once_in_every_order),
-        cmocka_unit_test(a_look_that_is_preempted_costs_a_thread_no_time),
-        cmocka_unit_test(an_id_may_be_used_again),
-        cmocka_unit_test(time_of_a_thread_that_is_not_seen_is_counted_once),
-        cmocka_unit_test(a_slot_is_found_where_all_have_threads_that_are_gone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The signal of the timers is added to a set, and removed; no other signal of the set changes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <signal.h>
 #include <string.h>
 
@@ -30,7 +26,7 @@ static uint64_t set_after(void (*change)(sigset_t *), int sig, uint64_t before)
     return bits_of(&set);
 }
 
-static void only_the_signal_of_the_timers_is_added(void **state)
+TEST(only_the_signal_of_the_timers_is_added)
 {
     for (int sig = 1; sig <= 64; sig++) {
         uint64_t bit = (uint64_t)1 << (sig - 1);
@@ -40,7 +36,7 @@ static void only_the_signal_of_the_timers_is_added(void **state)
     assert_int_equal(set_after(dp_cpu_signal_add, 0, 5), 5); /* there is none */
 }
 
-static void only_the_signal_of_the_timers_is_removed(void **state)
+TEST(only_the_signal_of_the_timers_is_removed)
 {
     for (int sig = 1; sig <= 64; sig++) {
         uint64_t bit = sig == SIGPROF ? 0 : (uint64_t)1 << (sig - 1); /* the program may have blocked that one itself */
@@ -50,11 +46,4 @@ static void only_the_signal_of_the_timers_is_removed(void **state)
     assert_int_equal(set_after(dp_cpu_signal_remove, 0, 5), 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_signal_of_the_timers_is_added),
-        cmocka_unit_test(only_the_signal_of_the_timers_is_removed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

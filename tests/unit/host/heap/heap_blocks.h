@@ -3,11 +3,7 @@
  * blocks. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/heap/heap.h"
 #include "host/api/recording.h"

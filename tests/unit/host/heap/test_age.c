@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lifetimes are read after the scan, so they may be those of a record that the baseline does not know yet. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -81,12 +77,12 @@ static void commit_leaves_records_without_an_entry(bool is_full)
     dp_vec_fini(&lives_base);
 }
 
-static void a_record_may_be_newer_than_the_scan(void **state)
+TEST(a_record_may_be_newer_than_the_scan)
 {
     commit_leaves_records_without_an_entry(false);
 }
 
-static void a_full_baseline_may_lack_the_record(void **state)
+TEST(a_full_baseline_may_lack_the_record)
 {
     commit_leaves_records_without_an_entry(true);
 }
@@ -101,11 +97,4 @@ static int start(void **state)
     return err;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_may_be_newer_than_the_scan),
-        cmocka_unit_test(a_full_baseline_may_lack_the_record),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -14,7 +14,7 @@
 
 #include <deltaprof/hooks.h>
 
-static void at_rate_1_every_block_is_counted_exactly(void **state)
+TEST(at_rate_1_every_block_is_counted_exactly)
 {
     tune(1);
     struct dp_counts before = totals();
@@ -33,7 +33,7 @@ static void at_rate_1_every_block_is_counted_exactly(void **state)
     assert_int_equal(totals().free_n, after.free_n);
 }
 
-static void nothing_is_sampled_under_the_guard_but_frees_count(void **state)
+TEST(nothing_is_sampled_under_the_guard_but_frees_count)
 {
     tune(1);
     deltaprof_alloc(0, block(1), 10);
@@ -51,7 +51,7 @@ static void nothing_is_sampled_under_the_guard_but_frees_count(void **state)
     deltaprof_free(0, block(2));
 }
 
-static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
+TEST(a_failed_call_is_no_event_and_the_word_is_set_again)
 {
     tune(1);
     struct dp_counts before = totals();
@@ -68,7 +68,7 @@ static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
 
 /* operator new calls malloc, which fails. Then the exception leaves the hook of operator new, whose end is never
  * called. */
-static void a_request_that_cannot_be_met_leaves_no_guard(void **state)
+TEST(a_request_that_cannot_be_met_leaves_no_guard)
 {
     static const size_t sizes[] = {(size_t)1 << 48, (size_t)1 << 62, PTRDIFF_MAX, SIZE_MAX};
     struct deltaprof_site site = {0};
@@ -89,7 +89,7 @@ static void a_request_that_cannot_be_met_leaves_no_guard(void **state)
     }
 }
 
-static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
+TEST(a_realloc_is_a_free_and_an_alloc_only_if_it_was_done)
 {
     tune(1);
     struct deltaprof_sample sample;
@@ -119,7 +119,7 @@ static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
     assert_int_equal(totals().free_v, before.free_v + 1107);
 }
 
-static void a_block_seen_twice_replaces_the_one_whose_free_was_missed(void **state)
+TEST(a_block_seen_twice_replaces_the_one_whose_free_was_missed)
 {
     tune(1);
     deltaprof_alloc(0, block(5), 100);
@@ -132,7 +132,7 @@ static void a_block_seen_twice_replaces_the_one_whose_free_was_missed(void **sta
     assert_int_equal(totals().free_v, before.free_v + 130);
 }
 
-static void heaps_are_apart_and_have_names(void **state)
+TEST(heaps_are_apart_and_have_names)
 {
     tune(1);
     uint32_t lua = deltaprof_heap_register("lua"), other = deltaprof_heap_register("other");
@@ -153,7 +153,7 @@ static void heaps_are_apart_and_have_names(void **state)
     assert_int_equal(totals().free_v, before.free_v + 7);
 }
 
-static void all_blocks_of_a_heap_are_forgotten_at_once(void **state)
+TEST(all_blocks_of_a_heap_are_forgotten_at_once)
 {
     tune(1);
     uint32_t arenas = deltaprof_heap_register("arenas"), other = deltaprof_heap_register("other");
@@ -173,7 +173,7 @@ static void all_blocks_of_a_heap_are_forgotten_at_once(void **state)
     assert_int_equal(totals().free_v, before.free_v + 8000);
 }
 
-static void a_block_that_the_full_set_has_no_room_for_is_freed_at_once(void **state)
+TEST(a_block_that_the_full_set_has_no_room_for_is_freed_at_once)
 {
     tune(1);
     struct dp_counts before = totals();
@@ -199,7 +199,7 @@ static void a_block_that_the_full_set_has_no_room_for_is_freed_at_once(void **st
     assert_int_equal(stats.live, 0);
 }
 
-static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
+TEST(in_a_child_the_counters_at_the_fork_are_zero)
 {
     tune(1);
     deltaprof_alloc(0, block(1), 100);
@@ -250,7 +250,7 @@ static void do_fork(void)
     deltaprof_guard_reset();
 }
 
-static void inherited_memory_is_separate_from_a_childs_own(void **state)
+TEST(inherited_memory_is_separate_from_a_childs_own)
 {
     tune(1);
     for (uintptr_t i = 0; i < 10; i++)
@@ -278,7 +278,7 @@ static void inherited_memory_is_separate_from_a_childs_own(void **state)
     assert_int_equal(inherited().v, at_first.v - 900);
 }
 
-static void errno_is_kept(void **state)
+TEST(errno_is_kept)
 {
     tune(1);
     errno = 42;
@@ -289,7 +289,7 @@ static void errno_is_kept(void **state)
     assert_int_equal(errno, 42);
 }
 
-static void marked_addresses_are_always_possibly_live(void **state)
+TEST(marked_addresses_are_always_possibly_live)
 {
     static char arena[4096];
     deltaprof_filter_mark(arena, sizeof arena);
@@ -299,22 +299,4 @@ static void marked_addresses_are_always_possibly_live(void **state)
     assert_true(deltaprof_may_be_live(0, arena + 16));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_rate_1_every_block_is_counted_exactly),
-        cmocka_unit_test(nothing_is_sampled_under_the_guard_but_frees_count),
-        cmocka_unit_test(a_failed_call_is_no_event_and_the_word_is_set_again),
-        cmocka_unit_test(a_request_that_cannot_be_met_leaves_no_guard),
-        cmocka_unit_test(a_realloc_is_a_free_and_an_alloc_only_if_it_was_done),
-        cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
-        cmocka_unit_test(heaps_are_apart_and_have_names),
-        cmocka_unit_test(all_blocks_of_a_heap_are_forgotten_at_once),
-        cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
-        cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
-        cmocka_unit_test(inherited_memory_is_separate_from_a_childs_own),
-        cmocka_unit_test(errno_is_kept),
-        cmocka_unit_test(marked_addresses_are_always_possibly_live),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

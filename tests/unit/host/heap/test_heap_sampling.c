@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void a_profiler_that_is_off_checks_again_every_mebibyte(void **state)
+TEST(a_profiler_that_is_off_checks_again_every_mebibyte)
 {
     tune(0);
     struct dp_counts before = totals();
@@ -23,7 +23,7 @@ static void a_profiler_that_is_off_checks_again_every_mebibyte(void **state)
     deltaprof_free(0, block(1));
 }
 
-static void bytes_are_counted_without_a_sample(void **state)
+TEST(bytes_are_counted_without_a_sample)
 {
     tune(0);
     uint64_t before = dp_heap_bytes_seen();
@@ -53,7 +53,7 @@ static void bytes_are_counted_without_a_sample(void **state)
     assert_int_equal(dp_heap_bytes_seen() - before, 4950);
 }
 
-static void if_all_events_are_sampled_a_new_rate_holds_from_the_next_on(void **state)
+TEST(if_all_events_are_sampled_a_new_rate_holds_from_the_next_on)
 {
     tune(0);
     deltaprof_alloc(0, block(1), 1);
@@ -83,7 +83,7 @@ static void if_all_events_are_sampled_a_new_rate_holds_from_the_next_on(void **s
     deltaprof_free(0, block(2));
 }
 
-static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **state)
+TEST(a_changed_rate_holds_at_once_for_the_thread_that_changed_it)
 {
     tune(0);
     deltaprof_alloc(0, block(1), 1);
@@ -98,7 +98,7 @@ static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **s
 
 /* Objects and bytes of mixed sizes at one rate, over many seeds: the mean error within 4.5 sigma of the variance
  * formula. */
-static void sampled_totals_are_unbiased_and_frees_subtract_the_same(void **state)
+TEST(sampled_totals_are_unbiased_and_frees_subtract_the_same)
 {
     static const size_t sizes[] = {0, 8, 24, 100, 1000, 5000, 30000};
     const int seeds = 60, n = 3500, rate = 4096;
@@ -136,7 +136,7 @@ static void sampled_totals_are_unbiased_and_frees_subtract_the_same(void **state
  * Children of one parent, all forked at the same place of its countdown: their sum has the mean and the variance of
  * independent ones. With one countdown for all, its standard deviation is about five times as large.
  */
-static void siblings_sample_independently(void **state)
+TEST(siblings_sample_independently)
 {
     enum { ROUNDS = 300, CHILDREN = 100, EVENTS = 600, SIZE = 1000, RATE = 512 << 10 };
     double p = -expm1(-(double)SIZE / RATE), w = 1 / p, f = w - floor(w);
@@ -165,15 +165,4 @@ static void siblings_sample_independently(void **state)
     assert_true(fabs(squares / ROUNDS / variance - 1) < 4.5 * sqrt(2.0 / ROUNDS));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profiler_that_is_off_checks_again_every_mebibyte),
-        cmocka_unit_test(bytes_are_counted_without_a_sample),
-        cmocka_unit_test(if_all_events_are_sampled_a_new_rate_holds_from_the_next_on),
-        cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
-        cmocka_unit_test(sampled_totals_are_unbiased_and_frees_subtract_the_same),
-        cmocka_unit_test(siblings_sample_independently),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +72,7 @@ static unsigned set_bytes(uintptr_t from, unsigned n)
     return set;
 }
 
-static void before_init_nothing_is_kept_but_watches_are(void **state)
+TEST(before_init_nothing_is_kept_but_watches_are)
 {
     struct dp_heap_live_block entry = {.objects = 1}, out;
     assert_false(dp_heap_live_blocks_insert(0x1000, &entry, &out));
@@ -95,7 +91,7 @@ static void before_init_nothing_is_kept_but_watches_are(void **state)
     assert_true(maybe(watched_before));
 }
 
-static void an_entry_is_taken_once(void **state)
+TEST(an_entry_is_taken_once)
 {
     assert_true(insert(0x5000, 11));
     take(0x5000, 11);
@@ -103,7 +99,7 @@ static void an_entry_is_taken_once(void **state)
     assert_false(dp_heap_live_blocks_remove(0x5000, &entry));
 }
 
-static void keys_that_mean_something_else_are_refused(void **state)
+TEST(keys_that_mean_something_else_are_refused)
 {
     assert_false(insert(0, 1));
     assert_false(insert(~(uintptr_t)0, 1));
@@ -114,7 +110,7 @@ static void keys_that_mean_something_else_are_refused(void **state)
     take(1, 5);
 }
 
-static void a_claimed_entry_is_neither_there_nor_gone(void **state)
+TEST(a_claimed_entry_is_neither_there_nor_gone)
 {
     struct dp_heap_live_block entry, other;
     uint32_t slot;
@@ -131,7 +127,7 @@ static void a_claimed_entry_is_neither_there_nor_gone(void **state)
     assert_false(is_in(0x6000));
 }
 
-static void a_second_insert_hands_out_the_first(void **state)
+TEST(a_second_insert_hands_out_the_first)
 {
     assert_true(insert(0x7000, 31));
     struct dp_heap_live_block entry = {.record = 9, .objects = 3, .bytes = 32}, stale;
@@ -143,7 +139,7 @@ static void a_second_insert_hands_out_the_first(void **state)
 }
 
 /* The filter is cleared by searches that find nothing, and only if nothing else stands behind the byte. */
-static void the_filter_forgets_what_is_gone(void **state)
+TEST(the_filter_forgets_what_is_gone)
 {
     const uintptr_t region = 0x123400000;
     assert_int_equal(set_bytes(region, 4096), 0);
@@ -165,7 +161,7 @@ static void the_filter_forgets_what_is_gone(void **state)
     assert_int_equal(set_bytes(region, 4096), 0);
 }
 
-static void many_keys_of_one_byte_spill_and_are_found(void **state)
+TEST(many_keys_of_one_byte_spill_and_are_found)
 {
     /* 16 keys share the byte of a 16-byte piece; the home has eight slots */
     for (uintptr_t i = 0; i < 16; i++)
@@ -177,7 +173,7 @@ static void many_keys_of_one_byte_spill_and_are_found(void **state)
     assert_false(is_remembered(0x8000));
 }
 
-static void a_full_set_refuses_and_keeps_what_it_has(void **state)
+TEST(a_full_set_refuses_and_keeps_what_it_has)
 {
     uintptr_t n = 0, refused = 0, first = 0;
     static bool in[1 << 16];
@@ -201,7 +197,7 @@ static void a_full_set_refuses_and_keeps_what_it_has(void **state)
 }
 
 /* Against a plain array, with few addresses and many. */
-static void it_agrees_with_a_model(void **state)
+TEST(it_agrees_with_a_model)
 {
     static const unsigned spans[] = {20, 500, 9000};
     static uint64_t model[9000];
@@ -242,7 +238,7 @@ static uint64_t visit(void)
     return bytes;
 }
 
-static void all_entries_are_visited(void **state)
+TEST(all_entries_are_visited)
 {
     uint64_t before = visit();
     for (uintptr_t i = 1; i <= 100; i++)
@@ -255,7 +251,7 @@ static void all_entries_are_visited(void **state)
 }
 
 /* A forked worker copies each page that it writes to. */
-static void the_first_blocks_of_a_sparse_table_share_a_page(void **state)
+TEST(the_first_blocks_of_a_sparse_table_share_a_page)
 {
     enum { N = 40, FAR = 3 << 20 };
     struct dp_heap_live_table table = dp_heap_live_blocks_table();
@@ -278,7 +274,7 @@ static void the_first_blocks_of_a_sparse_table_share_a_page(void **state)
 }
 
 /* Pages of the table with an entry, for 300 samples in a heap of 160 MiB. */
-static void rare_samples_share_pages(void **state)
+TEST(rare_samples_share_pages)
 {
     enum { N = 300, FAR = 548 << 10 };
     static bool touched[(BUDGET >> 12) + 2];
@@ -301,19 +297,5 @@ static void rare_samples_share_pages(void **state)
 int main(void)
 {
     started_ns = dp_clock_coarse_ns();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_init_nothing_is_kept_but_watches_are),
-        cmocka_unit_test(an_entry_is_taken_once),
-        cmocka_unit_test(keys_that_mean_something_else_are_refused),
-        cmocka_unit_test(a_claimed_entry_is_neither_there_nor_gone),
-        cmocka_unit_test(a_second_insert_hands_out_the_first),
-        cmocka_unit_test(the_filter_forgets_what_is_gone),
-        cmocka_unit_test(many_keys_of_one_byte_spill_and_are_found),
-        cmocka_unit_test(a_full_set_refuses_and_keeps_what_it_has),
-        cmocka_unit_test(it_agrees_with_a_model),
-        cmocka_unit_test(all_entries_are_visited),
-        cmocka_unit_test(the_first_blocks_of_a_sparse_table_share_a_page),
-        cmocka_unit_test(rare_samples_share_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit(NULL, NULL);
 }

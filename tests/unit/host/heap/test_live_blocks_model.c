@@ -6,11 +6,7 @@
  * What must hold at every step: while an entry's insert has returned and its take has not begun, its filter byte is
  * not 0; its take finds it; and in the end a search that finds nothing leaves the byte 0.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -191,7 +187,7 @@ static void with(const char *name, void (*before)(void), unsigned preemptions, u
     assert_true(schedules.n_runs > 100);
 }
 
-static void an_entry_never_stands_behind_a_cleared_byte(void **state)
+TEST(an_entry_never_stands_behind_a_cleared_byte)
 {
     assert_int_equal(dp_heap_live_blocks_init(1 << 20, 1, DP_BIRTHS_NONE), 0);
     with("insert, cleaner", stale_byte, 5, 2, insert_and_take, search_in_vain);
@@ -207,7 +203,7 @@ static void an_entry_never_stands_behind_a_cleared_byte(void **state)
 }
 
 /* Small blocks that lie side by side, as slabs have them, neither spill nor search. */
-static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
+TEST(blocks_of_a_page_each_have_a_slot_of_their_own)
 {
     for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
         struct dp_heap_live_block entry = {.objects = 1}, stale;
@@ -219,7 +215,7 @@ static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
 }
 
 /* A cleaner that a jump out of a signal handler took away. */
-static void a_claim_that_was_left_is_taken_over_after_a_minute(void **state)
+TEST(a_claim_that_was_left_is_taken_over_after_a_minute)
 {
     struct dp_heap_live_block entry;
     clear_set();
@@ -234,12 +230,4 @@ static void a_claim_that_was_left_is_taken_over_after_a_minute(void **state)
     assert_int_equal(atomic_load(&dp_live.cleaning), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_entry_never_stands_behind_a_cleared_byte),
-        cmocka_unit_test(blocks_of_a_page_each_have_a_slot_of_their_own),
-        cmocka_unit_test(a_claim_that_was_left_is_taken_over_after_a_minute),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

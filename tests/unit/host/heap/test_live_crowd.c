@@ -5,11 +5,7 @@
  * refused block counts as freed at once, and in-use is then too low. The refused blocks of each shape are printed with
  * the share of the slots.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 
 #include "host/heap/live_blocks.h"
@@ -76,33 +72,33 @@ static void expect_room(size_t size)
     expect_room_until(size, PER_CENT_FULL);
 }
 
-static void blocks_of_32_bytes_find_a_slot(void **state)
+TEST(blocks_of_32_bytes_find_a_slot)
 {
     expect_room(32);
 }
 
-static void blocks_of_100_bytes_find_a_slot(void **state)
+TEST(blocks_of_100_bytes_find_a_slot)
 {
     expect_room(100);
 }
 
-static void blocks_of_1000_bytes_find_a_slot(void **state)
+TEST(blocks_of_1000_bytes_find_a_slot)
 {
     expect_room(1000);
 }
 
-static void blocks_of_random_sizes_find_a_slot(void **state)
+TEST(blocks_of_random_sizes_find_a_slot)
 {
     expect_room(0);
 }
 
-static void blocks_of_a_page_find_a_slot(void **state)
+TEST(blocks_of_a_page_find_a_slot)
 {
     expect_room(4096 - 8);
 }
 
 /* Those have few filter bytes: 2,048 of a million, 1,024 and 256. */
-static void blocks_of_several_pages_find_a_slot(void **state)
+TEST(blocks_of_several_pages_find_a_slot)
 {
     expect_room_until(8192 - 8, 70);
     expect_room_until(16384 - 8, 65);
@@ -124,12 +120,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_32_bytes_find_a_slot),   cmocka_unit_test(blocks_of_100_bytes_find_a_slot),
-        cmocka_unit_test(blocks_of_1000_bytes_find_a_slot), cmocka_unit_test(blocks_of_random_sizes_find_a_slot),
-        cmocka_unit_test(blocks_of_a_page_find_a_slot),     cmocka_unit_test(blocks_of_several_pages_find_a_slot),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+UNIT(set_up, tear_down)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random changes of ranges, compared with an array that has the owner of each page; and threads that change at once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -104,7 +100,7 @@ static void compare(const struct page *pages)
     }
 }
 
-static void ranges_agree_with_pages(void **state)
+TEST(ranges_agree_with_pages)
 {
     static struct page pages[PAGES];
     uintptr_t base = (uintptr_t)1 << 40;
@@ -146,7 +142,7 @@ static void *change_own(void *arg)
     return NULL;
 }
 
-static void threads_lose_no_change(void **state)
+TEST(threads_lose_no_change)
 {
     pthread_t threads[THREADS];
     struct dp_heap_mapped_range ranges[8];
@@ -165,7 +161,7 @@ static void threads_lose_no_change(void **state)
     }
 }
 
-static void too_many_ranges_are_counted_as_lost(void **state)
+TEST(too_many_ranges_are_counted_as_lost)
 {
     uintptr_t base = (uintptr_t)1 << 42;
     uint64_t lost = dp_stats_read(DP_STAT_MAPS_LOST);
@@ -179,12 +175,4 @@ static void too_many_ranges_are_counted_as_lost(void **state)
     assert_int_equal(counts.v - counts.free_v, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_agree_with_pages),
-        cmocka_unit_test(threads_lose_no_change),
-        cmocka_unit_test(too_many_ranges_are_counted_as_lost),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Changes that come while another thread changes the ranges: here the test has the lock. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/heap/mappings.c"
 
@@ -44,7 +40,7 @@ static size_t n_ranges(void)
     return dp_heap_mappings_copy(ranges, 4);
 }
 
-static void a_change_waits_for_the_lock(void **state)
+TEST(a_change_waits_for_the_lock)
 {
     assert_true(lock());
     change_pages(DP_MAPPING_ADD, 0, 3, record);
@@ -58,7 +54,7 @@ static void a_change_waits_for_the_lock(void **state)
     assert_int_equal(pages_in_use(), 0);
 }
 
-static void a_reader_of_reservations_makes_what_waits(void **state)
+TEST(a_reader_of_reservations_makes_what_waits)
 {
     assert_true(lock());
     change_pages(DP_MAPPING_RESERVE, 0, 2, 0);
@@ -71,7 +67,7 @@ static void a_reader_of_reservations_makes_what_waits(void **state)
     assert_false(dp_heap_mappings_are_reserved(base, base + 2 * PAGE));
 }
 
-static void waiting_changes_come_before_a_new_one(void **state)
+TEST(waiting_changes_come_before_a_new_one)
 {
     assert_true(lock());
     change_pages(DP_MAPPING_ADD, 0, 4, record);
@@ -83,7 +79,7 @@ static void waiting_changes_come_before_a_new_one(void **state)
     assert_int_equal(pages_in_use(), 0);
 }
 
-static void a_full_queue_loses_only_what_is_too_much(void **state)
+TEST(a_full_queue_loses_only_what_is_too_much)
 {
     for (int again = 0; again < 3; again++) { /* each cell is used again */
         uint64_t lost = dp_stats_read(DP_STAT_MAPS_LOST);
@@ -104,7 +100,7 @@ static void a_full_queue_loses_only_what_is_too_much(void **state)
     }
 }
 
-static void a_forked_child_begins_without_what_waited(void **state)
+TEST(a_forked_child_begins_without_what_waited)
 {
     change_pages(DP_MAPPING_ADD, 0, 2, record);
     assert_true(lock());
@@ -116,14 +112,4 @@ static void a_forked_child_begins_without_what_waited(void **state)
     assert_int_equal(n_ranges(), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_waits_for_the_lock),
-        cmocka_unit_test(a_reader_of_reservations_makes_what_waits),
-        cmocka_unit_test(waiting_changes_come_before_a_new_one),
-        cmocka_unit_test(a_full_queue_loses_only_what_is_too_much),
-        cmocka_unit_test(a_forked_child_begins_without_what_waited),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -37,102 +33,8 @@ static void next_look(void)
         continue;
 }
 
-static void what_goes_out_of_use_is_taken_off(void **state)
-{
-    int64_t before = dp_heap_peak_in_use();
-    dp_heap_peak_add(1, 3 * MIB);
-    dp_heap_peak_add(2, 4 * MIB);
-    assert_int_equal(dp_heap_peak_in_use() - before, 7 * MIB);
-    dp_heap_peak_subtract(2, 3 * MIB); /* another thread frees it */
-    assert_int_equal(dp_heap_peak_in_use() - before, 4 * MIB);
-}
-
-static void a_threshold_is_told_of_once(void **state)
-{
-    dp_heap_peak_watch(100 * MIB, reached);
-    for (int i = 0; i < 99; i++) {
-        next_look();
-        dp_heap_peak_add(0, MIB);
-    }
-    assert_int_equal(n_reached, 0);
-    for (int i = 0; i < 20; i++) {
-        next_look();
-        dp_heap_peak_add(0, MIB);
-    }
-    assert_int_equal(n_reached, 1);
-    dp_heap_peak_watch(110 * MIB, reached); /* it is above that already */
-    assert_int_equal(n_reached, 2);
-}
-
-static void a_peak_over_many_shards_is_seen(void **state)
-{
-    dp_heap_peak_watch(64 * MIB, reached);
-    for (unsigned i = 0; i < 80; i++) {
-        next_look();
-        dp_heap_peak_add(i % 16, MIB);
-    }
-    assert_int_equal(n_reached, 1);
-}
-
-static void without_a_threshold_nothing_is_told(void **state)
-{
-    next_look();
-    dp_heap_peak_add(0, INT64_C(1) << 40);
-    assert_int_equal(n_reached, 0);
-}
-
-static void blocks_that_come_and_go_reach_nothing(void **state)
-{
-    dp_heap_peak_watch(10 * MIB, reached);
-    for (int i = 0; i < 1000; i++) {
-        dp_heap_peak_add(3, 4 * MIB);
-        dp_heap_peak_subtract(3, 4 * MIB);
-    }
-    next_look();
-    dp_heap_peak_add(3, 4 * MIB);
-    assert_int_equal(n_reached, 0);
-}
-
-/* However short it was, and without a threshold. */
-static void the_most_in_use_is_kept(void **state)
-{
-    int64_t wall_ns, before = dp_heap_peak_most(&wall_ns) / MIB + 1, now_ns = dp_clock_wall_coarse_ns();
-    for (int64_t i = 0; i < before + 50; i++)
-        dp_heap_peak_add(5, MIB);
-    for (int64_t i = 0; i < before + 50; i++)
-        dp_heap_peak_subtract(5, MIB);
-    for (int i = 0; i < 20; i++)
-        dp_heap_peak_add(5, MIB);
-    assert_int_equal(dp_heap_peak_most(&wall_ns), (before + 50) * MIB);
-    assert_true(wall_ns >= now_ns);
-}
-
-static pthread_barrier_t ready;
-
-static void *grows(void *arg)
-{
-    pthread_barrier_wait(&ready);
-    for (int i = 0; i < 2000; i++)
-        dp_heap_peak_add((unsigned)(uintptr_t)arg, MIB / 16);
-    return NULL;
-}
-
-static void threads_that_reach_it_together_tell_it_once(void **state)
-{
-    pthread_t threads[4];
-    dp_heap_peak_watch(8 * MIB, reached);
-    pthread_barrier_init(&ready, NULL, 4);
-    for (uintptr_t i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, grows, (void *)(DP_SHARDS_OWN + i));
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    next_look();
-    dp_heap_peak_add(0, MIB); /* looks for certain: all of them may have looked in one tick of the clock */
-    assert_int_equal(n_reached, 1);
-}
-
 /* A burst that is over within a look of the coarse clock, beside many others that were lower. */
-static void the_records_are_copied_at_the_highest_burst(void **state)
+TEST_WITH(again, NULL, the_records_are_copied_at_the_highest_burst)
 {
     static bool begun;
     int64_t wall_ns, objects, bytes;
@@ -173,17 +75,98 @@ static void the_records_are_copied_at_the_highest_burst(void **state)
     assert_false(dp_heap_peak_copy_begin());
 }
 
-int main(void)
+/* However short it was, and without a threshold. */
+TEST_WITH(again, NULL, the_most_in_use_is_kept)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_records_are_copied_at_the_highest_burst, again),
-        cmocka_unit_test_setup(the_most_in_use_is_kept, again), /* while the steps are small */
-        cmocka_unit_test_setup(what_goes_out_of_use_is_taken_off, again),
-        cmocka_unit_test_setup(a_threshold_is_told_of_once, again),
-        cmocka_unit_test_setup(a_peak_over_many_shards_is_seen, again),
-        cmocka_unit_test_setup(without_a_threshold_nothing_is_told, again),
-        cmocka_unit_test_setup(blocks_that_come_and_go_reach_nothing, again),
-        cmocka_unit_test_setup(threads_that_reach_it_together_tell_it_once, again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int64_t wall_ns, before = dp_heap_peak_most(&wall_ns) / MIB + 1, now_ns = dp_clock_wall_coarse_ns();
+    for (int64_t i = 0; i < before + 50; i++)
+        dp_heap_peak_add(5, MIB);
+    for (int64_t i = 0; i < before + 50; i++)
+        dp_heap_peak_subtract(5, MIB);
+    for (int i = 0; i < 20; i++)
+        dp_heap_peak_add(5, MIB);
+    assert_int_equal(dp_heap_peak_most(&wall_ns), (before + 50) * MIB);
+    assert_true(wall_ns >= now_ns);
 }
+
+TEST_WITH(again, NULL, what_goes_out_of_use_is_taken_off)
+{
+    int64_t before = dp_heap_peak_in_use();
+    dp_heap_peak_add(1, 3 * MIB);
+    dp_heap_peak_add(2, 4 * MIB);
+    assert_int_equal(dp_heap_peak_in_use() - before, 7 * MIB);
+    dp_heap_peak_subtract(2, 3 * MIB); /* another thread frees it */
+    assert_int_equal(dp_heap_peak_in_use() - before, 4 * MIB);
+}
+
+TEST_WITH(again, NULL, a_threshold_is_told_of_once)
+{
+    dp_heap_peak_watch(100 * MIB, reached);
+    for (int i = 0; i < 99; i++) {
+        next_look();
+        dp_heap_peak_add(0, MIB);
+    }
+    assert_int_equal(n_reached, 0);
+    for (int i = 0; i < 20; i++) {
+        next_look();
+        dp_heap_peak_add(0, MIB);
+    }
+    assert_int_equal(n_reached, 1);
+    dp_heap_peak_watch(110 * MIB, reached); /* it is above that already */
+    assert_int_equal(n_reached, 2);
+}
+
+TEST_WITH(again, NULL, a_peak_over_many_shards_is_seen)
+{
+    dp_heap_peak_watch(64 * MIB, reached);
+    for (unsigned i = 0; i < 80; i++) {
+        next_look();
+        dp_heap_peak_add(i % 16, MIB);
+    }
+    assert_int_equal(n_reached, 1);
+}
+
+TEST_WITH(again, NULL, without_a_threshold_nothing_is_told)
+{
+    next_look();
+    dp_heap_peak_add(0, INT64_C(1) << 40);
+    assert_int_equal(n_reached, 0);
+}
+
+static pthread_barrier_t ready;
+
+static void *grows(void *arg)
+{
+    pthread_barrier_wait(&ready);
+    for (int i = 0; i < 2000; i++)
+        dp_heap_peak_add((unsigned)(uintptr_t)arg, MIB / 16);
+    return NULL;
+}
+
+TEST_WITH(again, NULL, blocks_that_come_and_go_reach_nothing)
+{
+    dp_heap_peak_watch(10 * MIB, reached);
+    for (int i = 0; i < 1000; i++) {
+        dp_heap_peak_add(3, 4 * MIB);
+        dp_heap_peak_subtract(3, 4 * MIB);
+    }
+    next_look();
+    dp_heap_peak_add(3, 4 * MIB);
+    assert_int_equal(n_reached, 0);
+}
+
+TEST_WITH(again, NULL, threads_that_reach_it_together_tell_it_once)
+{
+    pthread_t threads[4];
+    dp_heap_peak_watch(8 * MIB, reached);
+    pthread_barrier_init(&ready, NULL, 4);
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, grows, (void *)(DP_SHARDS_OWN + i));
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    next_look();
+    dp_heap_peak_add(0, MIB); /* looks for certain: all of them may have looked in one tick of the clock */
+    assert_int_equal(n_reached, 1);
+}
+
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_page.c - which samples lie at a page boundary, and how a runtime's heap gets them from the C heap. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/api/recording.h"
 #include "support/totals.h"
@@ -31,7 +27,7 @@ static int start(void **state)
     return err;
 }
 
-static void samples_of_the_c_heap_want_a_page(void **state)
+TEST(samples_of_the_c_heap_want_a_page)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -60,7 +56,7 @@ static int n_pages(size_t n_bytes, int n)
     return n_wanted;
 }
 
-static void a_thread_whose_samples_are_close_together_wants_no_page(void **state)
+TEST(a_thread_whose_samples_are_close_together_wants_no_page)
 {
     enum { LARGE = 8192, SMALL = 100, RATE = 512 << 10 };
     n_pages(LARGE, 400 * RATE / LARGE); /* it learns from its samples: there are about 400 */
@@ -80,7 +76,7 @@ static __attribute__((noinline)) bool nested_gets_page(uint32_t heap)
     return gets;
 }
 
-static void its_samples_ask_the_c_heap_for_one_block_at_a_page(void **state)
+TEST(its_samples_ask_the_c_heap_for_one_block_at_a_page)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -130,7 +126,7 @@ static __attribute__((noinline)) void sample_of_8(const void *given, const void 
     }
 }
 
-static void a_block_that_the_c_heap_gave_is_freed_there(void **state)
+TEST(a_block_that_the_c_heap_gave_is_freed_there)
 {
     struct dp_counts before = totals();
     sample_of_8(PAGE, PAGE);
@@ -148,7 +144,7 @@ static void a_block_that_the_c_heap_gave_is_freed_there(void **state)
     assert_int_equal(totals().free_n - before.free_n, totals().n - before.n);
 }
 
-static void realloc_finds_it_by_the_heap_that_allocated_it(void **state)
+TEST(realloc_finds_it_by_the_heap_that_allocated_it)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -165,7 +161,7 @@ static void realloc_finds_it_by_the_heap_that_allocated_it(void **state)
     assert_int_equal(totals().free_n - before.free_n, totals().n - before.n);
 }
 
-static void frees_must_be_reported_where_the_event_may_begin_late(void **state)
+TEST(frees_must_be_reported_where_the_event_may_begin_late)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -176,15 +172,4 @@ static void frees_must_be_reported_where_the_event_may_begin_late(void **state)
     deltaprof_guard_exit(kept);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_of_the_c_heap_want_a_page),
-        cmocka_unit_test(a_thread_whose_samples_are_close_together_wants_no_page),
-        cmocka_unit_test(its_samples_ask_the_c_heap_for_one_block_at_a_page),
-        cmocka_unit_test(a_block_that_the_c_heap_gave_is_freed_there),
-        cmocka_unit_test(realloc_finds_it_by_the_heap_that_allocated_it),
-        cmocka_unit_test(frees_must_be_reported_where_the_event_may_begin_late),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

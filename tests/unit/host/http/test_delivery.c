@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which delta a cursor gets next, however the last one ended. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <sys/wait.h>
 
 #include "endpoint_client.h"
@@ -12,7 +8,7 @@
 #include "host/http/cursor.h"
 #include "host/report/settings.h"
 
-static void head_moves_nothing_and_has_no_body(void **state)
+TEST(head_moves_nothing_and_has_no_body)
 {
     ask("/debug/pprof/delta_heap?cursor=h");
     uint64_t seq = got.seq;
@@ -28,7 +24,7 @@ static void head_moves_nothing_and_has_no_body(void **state)
     assert_true(got.status == 200 && got.n == 0);
 }
 
-static void one_reply_a_cursor_and_others_go_on(void **state)
+TEST(one_reply_a_cursor_and_others_go_on)
 {
     struct deltaprof_http_reply *first = begin("GET", "/debug/pprof/delta_heap?cursor=busy", NULL);
     ask("/debug/pprof/delta_heap?cursor=busy");
@@ -59,7 +55,7 @@ static size_t empty_size(const char *target)
     return got.n;
 }
 
-static void what_was_not_delivered_comes_again(void **state)
+TEST(what_was_not_delivered_comes_again)
 {
     const char *target = "/debug/pprof/delta_heap?cursor=lost&types=alloc";
     size_t empty = empty_size(target);
@@ -79,7 +75,7 @@ static void what_was_not_delivered_comes_again(void **state)
     assert_true(is_empty(empty));
 }
 
-static void after_acknowledges_one_reply_and_no_other(void **state)
+TEST(after_acknowledges_one_reply_and_no_other)
 {
     empty_size("/debug/pprof/delta_heap?cursor=ack&types=alloc");
     uint64_t have = got.seq;
@@ -105,7 +101,7 @@ static void after_acknowledges_one_reply_and_no_other(void **state)
     assert_true(is_empty(empty));
 }
 
-static void from_now_begins_now(void **state)
+TEST(from_now_begins_now)
 {
     allocate(5);
     ask("/debug/pprof/delta_heap?cursor=start&types=alloc");
@@ -124,9 +120,31 @@ static uint64_t seq_of(const char *cursor)
     return got.seq;
 }
 
+TEST(a_child_drops_its_parents_replies)
+{
+    struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=fork", NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        char c;
+        dp_report_fork_child();
+        dp_http_endpoint_fork_child();
+        int ok = deltaprof_http_read(reply, &c, 1) == -ECANCELED;
+        deltaprof_http_end(reply, 0);
+        struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=fork", NULL, 0};
+        ok &= !deltaprof_http_begin(&request, &reply) && deltaprof_http_status(reply) == 200;
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    head_of(reply);
+    assert_true(pull(reply, SIZE_MAX));
+    deltaprof_http_end(reply, 1);
+}
+
 /* The places of named cursors are bounded; the one used least recently makes room, the shared default one never does.
  */
-static void many_names_cost_the_longest_idle_cursor_only(void **state)
+TEST(many_names_cost_the_longest_idle_cursor_only)
 {
     uint64_t seq = seq_of("kept"), n = 1;
     struct deltaprof_http_reply *held = begin("GET", "/debug/pprof/delta_block?cursor=held", NULL);
@@ -151,7 +169,7 @@ static void many_names_cost_the_longest_idle_cursor_only(void **state)
     assert_int_equal(got.seq, 2);
 }
 
-static void idle_cursors_end_with_their_time(void **state)
+TEST(idle_cursors_end_with_their_time)
 {
     assert_int_equal(seq_of("mine"), 1);
     assert_int_equal(seq_of("mine"), 2);
@@ -166,39 +184,4 @@ static void idle_cursors_end_with_their_time(void **state)
     dp_http_cursor_init(INT64_MAX);
 }
 
-static void a_child_drops_its_parents_replies(void **state)
-{
-    struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=fork", NULL);
-    pid_t pid = fork();
-    if (!pid) {
-        char c;
-        dp_report_fork_child();
-        dp_http_endpoint_fork_child();
-        int ok = deltaprof_http_read(reply, &c, 1) == -ECANCELED;
-        deltaprof_http_end(reply, 0);
-        struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=fork", NULL, 0};
-        ok &= !deltaprof_http_begin(&request, &reply) && deltaprof_http_status(reply) == 200;
-        _exit(ok ? 0 : 1);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
-    head_of(reply);
-    assert_true(pull(reply, SIZE_MAX));
-    deltaprof_http_end(reply, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_moves_nothing_and_has_no_body),
-        cmocka_unit_test(one_reply_a_cursor_and_others_go_on),
-        cmocka_unit_test(what_was_not_delivered_comes_again),
-        cmocka_unit_test(after_acknowledges_one_reply_and_no_other),
-        cmocka_unit_test(from_now_begins_now),
-        cmocka_unit_test(a_child_drops_its_parents_replies),
-        cmocka_unit_test(many_names_cost_the_longest_idle_cursor_only),
-        cmocka_unit_test(idle_cursors_end_with_their_time),
-    };
-    return cmocka_run_group_tests(tests, starts, NULL);
-}
+UNIT(starts, NULL)

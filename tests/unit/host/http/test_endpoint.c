@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the endpoint answers, and what it costs to be asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -27,7 +23,7 @@ static bool is_gzip(void)
     return got.n > 20 && (unsigned char)got.body[0] == 0x1f && (unsigned char)got.body[1] == 0x8b;
 }
 
-static void every_profile_is_gzip_even_when_it_is_empty(void **state)
+TEST(every_profile_is_gzip_even_when_it_is_empty)
 {
     static const char *const names[] = {"delta_heap", "delta_mutex", "delta_block", "heap", "allocs", "mutex", "block"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -40,7 +36,7 @@ static void every_profile_is_gzip_even_when_it_is_empty(void **state)
     }
 }
 
-static void seconds_is_a_window_that_never_blocks(void **state)
+TEST(seconds_is_a_window_that_never_blocks)
 {
     struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap?seconds=1&types=alloc", NULL);
     head_of(reply);
@@ -54,7 +50,7 @@ static void seconds_is_a_window_that_never_blocks(void **state)
     deltaprof_http_end(reply, 0); /* given up: nothing waits for it */
 }
 
-static void text_profiles_say_what_happened(void **state)
+TEST(text_profiles_say_what_happened)
 {
     long long before[4], after[4];
     totals(before);
@@ -74,7 +70,7 @@ static void text_profiles_say_what_happened(void **state)
     assert_int_equal(strncmp(got.body, "--- contention:\ncycles/second=1000000000\nsampling period=1\n", 58), 0);
 }
 
-static void errors_are_text_that_pprof_shows(void **state)
+TEST(errors_are_text_that_pprof_shows)
 {
     static const struct {
         const char *method, *target;
@@ -102,7 +98,7 @@ static void errors_are_text_that_pprof_shows(void **state)
     deltaprof_http_end(NULL, 1);
 }
 
-static void symbol_answers_what_pprof_asks(void **state)
+TEST(symbol_answers_what_pprof_asks)
 {
     ask_with("POST", "/debug/pprof/symbol", "0x1+0xffffffffffffffff+0xzz+garbage+0x");
     assert_int_equal(got.status, 200);
@@ -118,7 +114,7 @@ static void symbol_answers_what_pprof_asks(void **state)
     free(long_body);
 }
 
-static void windows_that_end_together_wait_for_their_turn(void **state)
+TEST(windows_that_end_together_wait_for_their_turn)
 {
     struct deltaprof_http_reply *replies[40];
     for (size_t i = 0; i < 40; i++)
@@ -146,7 +142,7 @@ static void log_line(void *ctx, const char *line)
     snprintf(logged, sizeof logged, "%s", line);
 }
 
-static void a_reply_that_fails_is_cut_off_and_the_log_says_why(void **state)
+TEST(a_reply_that_fails_is_cut_off_and_the_log_says_why)
 {
     long long before[4], after[4];
     dp_log_to(log_line, NULL);
@@ -175,7 +171,7 @@ static void await_status(struct deltaprof_http_reply *reply)
         usleep((useconds_t)(wait_ns / 1000 + 1));
 }
 
-static void the_status_waits_for_the_profile(void **state)
+TEST(the_status_waits_for_the_profile)
 {
     const char *target = "/debug/pprof/delta_heap?cursor=waits";
     ask(target);
@@ -196,7 +192,7 @@ static void the_status_waits_for_the_profile(void **state)
     assert_int_equal(got.seq, seq + 1);
 }
 
-static void clients_leave_the_memory_that_ticks_need(void **state)
+TEST(clients_leave_the_memory_that_ticks_need)
 {
     ask("/debug/pprof/delta_heap"); /* what stays for good is there */
     size_t used = dp_mem_used();
@@ -218,7 +214,7 @@ static void clients_leave_the_memory_that_ticks_need(void **state)
     dp_mem_cap(64 << 20);
 }
 
-static void nothing_is_kept_when_all_is_over(void **state)
+TEST(nothing_is_kept_when_all_is_over)
 {
     for (int i = 0; i < 300; i++)
         ask("/debug/pprof/heap");
@@ -233,7 +229,7 @@ static void nothing_is_kept_when_all_is_over(void **state)
 }
 
 /* The last test: there is no way back. */
-static void a_process_under_seccomp_makes_no_profile(void **state)
+TEST(a_process_under_seccomp_makes_no_profile)
 {
     assert_true(dp_process_note_seccomp());
     ask("/debug/pprof/heap");
@@ -245,20 +241,4 @@ static void a_process_under_seccomp_makes_no_profile(void **state)
     assert_int_equal(got.status, 200);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_profile_is_gzip_even_when_it_is_empty),
-        cmocka_unit_test(seconds_is_a_window_that_never_blocks),
-        cmocka_unit_test(text_profiles_say_what_happened),
-        cmocka_unit_test(errors_are_text_that_pprof_shows),
-        cmocka_unit_test(symbol_answers_what_pprof_asks),
-        cmocka_unit_test(windows_that_end_together_wait_for_their_turn),
-        cmocka_unit_test(a_reply_that_fails_is_cut_off_and_the_log_says_why),
-        cmocka_unit_test(the_status_waits_for_the_profile),
-        cmocka_unit_test(clients_leave_the_memory_that_ticks_need),
-        cmocka_unit_test(nothing_is_kept_when_all_is_over),
-        cmocka_unit_test(a_process_under_seccomp_makes_no_profile),
-    };
-    return cmocka_run_group_tests(tests, starts, NULL);
-}
+UNIT(starts, NULL)

@@ -2,11 +2,7 @@
 /* lock_sums.h - for tests of waits: starts the record store, sets the rates, and sums both lock profiles by label. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/clock.h"
 #include "base/stats.h"

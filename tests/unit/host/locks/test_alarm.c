@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread that waits for a mutex which it holds itself: from when that is said, how often, and where memory is short.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -75,24 +71,17 @@ static bool is_said(int64_t ns, unsigned kind, bool is_short)
     return found;
 }
 
-static void a_thread_that_waits_for_itself_is_said_after_a_second(void **state)
+TEST(a_thread_that_waits_for_itself_is_said_after_a_second)
 {
     assert_true(is_said(SECOND, DELTAPROF_LOCK_MUTEX, false));
     assert_true(is_said(3600 * SECOND, DELTAPROF_LOCK_MUTEX, false));
     assert_false(is_said(-3600 * SECOND, DELTAPROF_LOCK_MUTEX, false)); /* a clock that was set back */
 }
 
-static void without_memory_nothing_is_said_until_there_is_some(void **state)
+TEST(without_memory_nothing_is_said_until_there_is_some)
 {
     assert_false(is_said(3600 * SECOND, DELTAPROF_LOCK_MUTEX, true));
     assert_true(is_said(3600 * SECOND, DELTAPROF_LOCK_MUTEX, false));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_that_waits_for_itself_is_said_after_a_second),
-        cmocka_unit_test(without_memory_nothing_is_said_until_there_is_some),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

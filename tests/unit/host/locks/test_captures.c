@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The limit on the time that captures of stacks take, against a clock that the tests move. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/locks/captures.h"
 
@@ -22,14 +18,14 @@ static int64_t captures_of(int64_t took_ns, struct dp_captures *captures)
     return n;
 }
 
-static void cheap_captures_are_limited_by_their_number(void **state)
+TEST(cheap_captures_are_limited_by_their_number)
 {
     struct dp_captures captures = {0};
     int64_t n = captures_of(1000, &captures);
     assert_in_range(n, SECONDS * 1000, SECONDS * 1000 + DP_CAPTURES_BURST);
 }
 
-static void dear_captures_are_limited_by_their_time(void **state)
+TEST(dear_captures_are_limited_by_their_time)
 {
     for (int64_t took_ns = 5000; took_ns <= DP_CAPTURE_MOST_NS; took_ns *= 2) {
         struct dp_captures captures = {0};
@@ -39,14 +35,14 @@ static void dear_captures_are_limited_by_their_time(void **state)
     }
 }
 
-static void an_interrupted_capture_is_paid_as_a_long_one(void **state)
+TEST(an_interrupted_capture_is_paid_as_a_long_one)
 {
     struct dp_captures captures = {0}, longest = {0};
     int64_t n = captures_of((int64_t)5000 * MS, &captures);
     assert_int_equal(n, captures_of(DP_CAPTURE_MOST_NS, &longest));
 }
 
-static void an_overdraft_is_bounded_and_ends(void **state)
+TEST(an_overdraft_is_bounded_and_ends)
 {
     struct dp_captures captures = {0};
     int64_t now_ns = (int64_t)1000 * MS, most_ns = DP_CAPTURES_BURST * DP_CAPTURE_NS;
@@ -60,7 +56,7 @@ static void an_overdraft_is_bounded_and_ends(void **state)
     assert_true(dp_captures_allow(&captures, now_ns + most_ns + DP_CAPTURE_PRICE * DP_CAPTURE_MOST_NS));
 }
 
-static void an_overdraft_grows_with_each_capture(void **state)
+TEST(an_overdraft_grows_with_each_capture)
 {
     struct dp_captures captures = {0};
     int64_t now_ns = (int64_t)1000 * MS;
@@ -72,14 +68,4 @@ static void an_overdraft_grows_with_each_capture(void **state)
     assert_int_equal(dp_captures_over_ns(&captures, now_ns), before_ns + 2 * DP_CAPTURE_NS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheap_captures_are_limited_by_their_number),
-        cmocka_unit_test(dear_captures_are_limited_by_their_time),
-        cmocka_unit_test(an_interrupted_capture_is_paid_as_a_long_one),
-        cmocka_unit_test(an_overdraft_is_bounded_and_ends),
-        cmocka_unit_test(an_overdraft_grows_with_each_capture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -9,11 +9,7 @@
  * The same search must find fault with contended.c when its atomic steps are torn, blind or forgotten: a search that
  * cannot fail proves nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "contended_steps.h"
 
@@ -275,7 +271,7 @@ static int two_locks_in_one_set(void **state)
     return 0;
 }
 
-static void every_interleaving_balances(void **state)
+TEST(every_interleaving_balances)
 {
     mutant = NONE;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -290,7 +286,7 @@ static void every_interleaving_balances(void **state)
     }
 }
 
-static void the_search_finds_broken_steps(void **state)
+TEST(the_search_finds_broken_steps)
 {
     keys_are_steps = true;
     mutant = BLIND_CAS;
@@ -308,11 +304,4 @@ static void the_search_finds_broken_steps(void **state)
     mutant = NONE;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_interleaving_balances),
-        cmocka_unit_test(the_search_finds_broken_steps),
-    };
-    return cmocka_run_group_tests(tests, two_locks_in_one_set, NULL);
-}
+UNIT(two_locks_in_one_set, NULL)

@@ -11,11 +11,7 @@
  * word. A wake changes the word first, as every lock does, so that no waiter sleeps for ever. The word of a PI lock is
  * the number of its owner, with SLEEPERS if the kernel has to be asked.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "contended_steps.h"
 
@@ -311,7 +307,7 @@ static int two_words_in_one_group(void **state)
     return address[1] == memory;
 }
 
-static void every_interleaving_balances(void **state)
+TEST(every_interleaving_balances)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_false(search(all[i]));
@@ -320,7 +316,7 @@ static void every_interleaving_balances(void **state)
     }
 }
 
-static void the_search_finds_broken_steps(void **state)
+TEST(the_search_finds_broken_steps)
 {
     mutant = BLIND_CAS;
     assert_true(search(&chain));
@@ -335,11 +331,4 @@ static void the_search_finds_broken_steps(void **state)
     mutant = NONE;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_interleaving_balances),
-        cmocka_unit_test(the_search_finds_broken_steps),
-    };
-    return cmocka_run_group_tests(tests, two_words_in_one_group, NULL);
-}
+UNIT(two_words_in_one_group, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +37,7 @@ static struct dp_consumer *new_mutex_consumer(void)
 }
 
 /* Some functions are known to lock a mutex by a futex. Their waits are shown as a mutex's, with a holder or without. */
-static void a_mutex_and_a_futex_without_a_holder_are_one_sample(void **state)
+TEST(a_mutex_and_a_futex_without_a_holder_are_one_sample)
 {
     const dp_frame_id hand_over = DP_FRAME_HAND_OVER, unknown = DP_FRAME_UNKNOWN_HOLDER;
     uint32_t mutex = dp_labels_of_lock(DELTAPROF_LOCK_MUTEX), futex = dp_labels_of_futex(DP_LOCK_MUTEX);
@@ -60,7 +56,7 @@ static void a_mutex_and_a_futex_without_a_holder_are_one_sample(void **state)
 }
 
 /* One call through a pointer may unlock a mutex of libc's, or another whose own function then wakes. */
-static void a_mutex_and_a_futex_of_one_caller_are_one_sample(void **state)
+TEST(a_mutex_and_a_futex_of_one_caller_are_one_sample)
 {
     const dp_frame_id frames[] = {dp_frame_intern(PC(1)), dp_frame_intern(PC(2)), dp_frame_intern(PC(3))};
     const dp_frame_id others[] = {dp_frame_intern(PC(4)), dp_frame_intern(PC(3))};
@@ -76,11 +72,4 @@ static void a_mutex_and_a_futex_of_one_caller_are_one_sample(void **state)
     dp_consumer_free(c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mutex_and_a_futex_without_a_holder_are_one_sample),
-        cmocka_unit_test(a_mutex_and_a_futex_of_one_caller_are_one_sample),
-    };
-    return cmocka_run_group_tests(tests, records_begin, NULL);
-}
+UNIT(records_begin, NULL)

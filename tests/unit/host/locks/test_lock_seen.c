@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lock that a record notes: that of the longest wait; whether there were others; in static storage, its frame. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 
 #include "host/api/recording.h"
@@ -42,7 +38,7 @@ static void expect(dp_record_id id, uintptr_t lock, bool has_others)
     assert_int_equal(!!(word_of(id) & DP_LOCK_SEEN_OTHERS), has_others);
 }
 
-static void the_lock_of_the_longest_wait_stays(void **state)
+TEST(the_lock_of_the_longest_wait_stays)
 {
     dp_record_id id = made();
     expect(id, 0, false);
@@ -60,7 +56,7 @@ static void the_lock_of_the_longest_wait_stays(void **state)
     expect(id, blocks[0], true);
 }
 
-static void a_variable_is_noted_by_its_frame(void **state)
+TEST(a_variable_is_noted_by_its_frame)
 {
     dp_record_id id = made();
     uintptr_t at = (uintptr_t)&variable[1];
@@ -75,7 +71,7 @@ static void a_variable_is_noted_by_its_frame(void **state)
     assert_int_equal(dp_frame_intern_data(blocks[0]), 0);
 }
 
-static void what_is_no_lock_is_not_noted(void **state)
+TEST(what_is_no_lock_is_not_noted)
 {
     dp_record_id id = made();
     dp_lock_seen_note(DP_KIND_BLOCK, id, 0, 10);
@@ -86,7 +82,7 @@ static void what_is_no_lock_is_not_noted(void **state)
 }
 
 /* As in damaged tables of another process. */
-static void any_word_can_be_read(void **state)
+TEST(any_word_can_be_read)
 {
     const int64_t words[] = {
         DP_LOCK_SEEN_IS_ID, INT64_C(1) << 60 | DP_LOCK_SEEN_IS_ID, DP_LOCK_SEEN_IS_ID | 1 << DP_LOCK_SEEN_SHIFT,
@@ -99,15 +95,9 @@ static void any_word_can_be_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lock_of_the_longest_wait_stays),
-        cmocka_unit_test(a_variable_is_noted_by_its_frame),
-        cmocka_unit_test(what_is_no_lock_is_not_noted),
-        cmocka_unit_test(any_word_can_be_read),
-    };
     struct dp_config conf;
     dp_config_init(&conf);
     for (int i = 0; i < 2; i++)
         blocks[i] = (uintptr_t)malloc(64);
-    return dp_record_init(&conf) || dp_report_init(&conf) || cmocka_run_group_tests(tests, NULL, NULL);
+    return dp_record_init(&conf) || dp_report_init(&conf) || run_unit(NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void pass_ms(long ms)
     nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
 }
 
-static void a_wait_counts_for_the_thread_that_unlocks(void **state)
+TEST(a_wait_counts_for_the_thread_that_unlocks)
 {
     struct deltaprof_wait wait;
     mark();
@@ -36,7 +36,7 @@ static void a_wait_counts_for_the_thread_that_unlocks(void **state)
     assert_int_equal(contentions(DELTAPROF_LOCK_MUTEX), 2); /* a holder's, and nobody's */
 }
 
-static void a_timeout_is_a_debt_of_the_next_release(void **state)
+TEST(a_timeout_is_a_debt_of_the_next_release)
 {
     struct deltaprof_wait wait;
     mark();
@@ -50,7 +50,7 @@ static void a_timeout_is_a_debt_of_the_next_release(void **state)
     assert_false(release(&locks[1]));
 }
 
-static void a_call_that_did_not_wait_counts_nowhere(void **state)
+TEST(a_call_that_did_not_wait_counts_nowhere)
 {
     struct deltaprof_wait wait, paid;
     mark();
@@ -73,7 +73,7 @@ static void a_call_that_did_not_wait_counts_nowhere(void **state)
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
-static void an_uncontended_wait_that_a_report_has_counted_is_an_event(void **state)
+TEST(an_uncontended_wait_that_a_report_has_counted_is_an_event)
 {
     struct deltaprof_wait wait;
     struct dp_timed_event event;
@@ -94,7 +94,7 @@ static void an_uncontended_wait_that_a_report_has_counted_is_an_event(void **sta
     dp_events_drop(end);
 }
 
-static void readers_and_writers_have_different_labels(void **state)
+TEST(readers_and_writers_have_different_labels)
 {
     struct deltaprof_wait reader, writer;
     mark();
@@ -113,7 +113,7 @@ static void readers_and_writers_have_different_labels(void **state)
     assert_int_equal(mutex_ns(DELTAPROF_LOCK_MUTEX), 0);
 }
 
-static void an_interpreter_s_lock_has_a_holder(void **state)
+TEST(an_interpreter_s_lock_has_a_holder)
 {
     struct deltaprof_wait wait;
     mark();
@@ -124,7 +124,7 @@ static void an_interpreter_s_lock_has_a_holder(void **state)
     assert_int_equal(mutex_ns(DELTAPROF_LOCK_GIL), block_ns(DELTAPROF_LOCK_GIL));
 }
 
-static void waits_without_a_holder_are_in_the_block_profile_only(void **state)
+TEST(waits_without_a_holder_are_in_the_block_profile_only)
 {
     mark();
     for (unsigned kind = DELTAPROF_LOCK_COND; kind <= DELTAPROF_LOCK_JOIN; kind++) {
@@ -137,7 +137,7 @@ static void waits_without_a_holder_are_in_the_block_profile_only(void **state)
     assert_int_equal(mutex_ns(0), 0);
 }
 
-static void an_unknown_holder_has_its_own_frame(void **state)
+TEST(an_unknown_holder_has_its_own_frame)
 {
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
@@ -148,7 +148,7 @@ static void an_unknown_holder_has_its_own_frame(void **state)
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
-static void a_destroyed_lock_loses_its_debt(void **state)
+TEST(a_destroyed_lock_loses_its_debt)
 {
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
@@ -162,7 +162,7 @@ static void a_destroyed_lock_loses_its_debt(void **state)
 }
 
 /* Many more locks than a set has room for, all waited for at once: losses are counted and the totals stay equal. */
-static void a_full_table_keeps_totals(void **state)
+TEST(a_full_table_keeps_totals)
 {
     enum { N = 30000 };
     static struct deltaprof_wait waits[N];
@@ -181,7 +181,7 @@ static void a_full_table_keeps_totals(void **state)
         assert_int_equal(deltaprof_lock_filter[set], 0);
 }
 
-static void more_waiters_than_a_word_can_count_keep_totals(void **state)
+TEST(more_waiters_than_a_word_can_count_keep_totals)
 {
     enum { N = 5000 };
     static struct deltaprof_wait waits[N];
@@ -196,7 +196,7 @@ static void more_waiters_than_a_word_can_count_keep_totals(void **state)
     assert_false(deltaprof_lock_may_have_waiters(&locks[6]));
 }
 
-static void a_guarded_thread_records_nothing(void **state)
+TEST(a_guarded_thread_records_nothing)
 {
     struct deltaprof_wait wait;
     mark();
@@ -208,7 +208,7 @@ static void a_guarded_thread_records_nothing(void **state)
     assert_false(deltaprof_lock_may_have_waiters(&locks[7]));
 }
 
-static void a_wake_of_two_classes_is_one_release(void **state)
+TEST(a_wake_of_two_classes_is_one_release)
 {
     struct dp_contended_debt taken;
     struct deltaprof_futex_wake wake;
@@ -223,7 +223,7 @@ static void a_wake_of_two_classes_is_one_release(void **state)
     assert_true(after.v - before.v >= 12000);
 }
 
-static void a_wait_for_several_words_has_an_unknown_holder(void **state)
+TEST(a_wait_for_several_words_has_an_unknown_holder)
 {
     static const enum deltaprof_lock_end ends[] = {DELTAPROF_ACQUIRED, DELTAPROF_TIMED_OUT, DELTAPROF_NOT_WAITED};
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
@@ -252,7 +252,7 @@ static void end_lock(struct deltaprof_wait *wait, enum deltaprof_lock_end end)
  * The thread has begun another wait in the same place. The first one of a lock is another coroutine's, and counts; one
  * of a futex was left by longjmp.
  */
-static void the_end_of_a_wait_whose_place_was_taken_counts_for_locks(void **state)
+TEST(the_end_of_a_wait_whose_place_was_taken_counts_for_locks)
 {
     for (int is_futex = 0; is_futex < 2; is_futex++) {
         struct deltaprof_wait wait = {0}, first;
@@ -301,7 +301,7 @@ static void wait_at_the_end_of(unsigned path)
 }
 
 /* More stacks than there are classes, none with a verdict. */
-static void waits_in_many_stacks_keep_totals(void **state)
+TEST(waits_in_many_stacks_keep_totals)
 {
     mark();
     uint32_t n_before = dp_table_count(DP_KIND_BLOCK);
@@ -312,7 +312,7 @@ static void waits_in_many_stacks_keep_totals(void **state)
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
-static void no_thread_waits_in_a_forked_child(void **state)
+TEST(no_thread_waits_in_a_forked_child)
 {
     struct deltaprof_wait wait;
     deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX, NULL);
@@ -337,7 +337,7 @@ static void no_thread_waits_in_a_forked_child(void **state)
     assert_false(deltaprof_lock_may_have_waiters(&locks[10]));
 }
 
-static void every_kind_of_wait_has_its_label(void **state)
+TEST(every_kind_of_wait_has_its_label)
 {
     static const char *const names[] = {NULL,  "mutex", "rwlock-read", "rwlock-write", "cond",
                                         "sem", "spin",  "barrier",     "join",         "futex"};
@@ -354,27 +354,4 @@ static void every_kind_of_wait_has_its_label(void **state)
     assert_int_equal(dp_labels_get(DELTAPROF_LOCK_GIL + 1, labels, 4), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_counts_for_the_thread_that_unlocks),
-        cmocka_unit_test(a_timeout_is_a_debt_of_the_next_release),
-        cmocka_unit_test(a_call_that_did_not_wait_counts_nowhere),
-        cmocka_unit_test(an_uncontended_wait_that_a_report_has_counted_is_an_event),
-        cmocka_unit_test(readers_and_writers_have_different_labels),
-        cmocka_unit_test(an_interpreter_s_lock_has_a_holder),
-        cmocka_unit_test(waits_without_a_holder_are_in_the_block_profile_only),
-        cmocka_unit_test(an_unknown_holder_has_its_own_frame),
-        cmocka_unit_test(a_destroyed_lock_loses_its_debt),
-        cmocka_unit_test(a_full_table_keeps_totals),
-        cmocka_unit_test(more_waiters_than_a_word_can_count_keep_totals),
-        cmocka_unit_test(a_guarded_thread_records_nothing),
-        cmocka_unit_test(a_wake_of_two_classes_is_one_release),
-        cmocka_unit_test(the_end_of_a_wait_whose_place_was_taken_counts_for_locks),
-        cmocka_unit_test(a_wait_for_several_words_has_an_unknown_holder),
-        cmocka_unit_test(waits_in_many_stacks_keep_totals),
-        cmocka_unit_test(no_thread_waits_in_a_forked_child),
-        cmocka_unit_test(every_kind_of_wait_has_its_label),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

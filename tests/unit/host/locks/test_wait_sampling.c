@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 
-static void rates_of_0_record_nothing(void **state)
+TEST(rates_of_0_record_nothing)
 {
     struct deltaprof_wait wait;
     mark();
@@ -31,7 +31,7 @@ static void rates_of_0_record_nothing(void **state)
 
 /* p = wait/rate, delay = rate: mean = wait, variance = wait * (rate - wait); counts have mean 1 and at most rate/wait.
  */
-static void short_waits_are_weighed_without_bias(void **state)
+TEST(short_waits_are_weighed_without_bias)
 {
     static const int64_t waits[] = {1, 7, 100, 999, 3500, 5000, 6000, 9999, 10000, 25000};
     const int64_t rate = 10000;
@@ -54,7 +54,7 @@ static void short_waits_are_weighed_without_bias(void **state)
     assert_int_equal(dp_wait_weigh(0, 10, 0, &delay), 0);
 }
 
-static void one_in_n_releases_is_recorded_n_fold(void **state)
+TEST(one_in_n_releases_is_recorded_n_fold)
 {
     const int n = 20000, rate = 10;
     mark();
@@ -74,7 +74,7 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
 }
 
 /* Captures of stacks are limited in time, so their number depends on the time that the loop takes. */
-static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
+TEST(many_short_debts_are_few_samples_and_the_same_sum)
 {
     enum { MANY = 200000, OWED_NS = 20000, SCALE_NS = 1000000, BURST = 1000 };
     struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[20], [DELTAPROF_LOCK_WRITE] = OWED_NS}};
@@ -102,10 +102,33 @@ static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
 }
 
 /*
+ * Each owes much more than a millisecond. Beyond the burst each capture overdraws the budget by a millisecond more and
+ * makes the next one rarer: n captures stand for n * n / 2 milliseconds that are owed.
+ */
+TEST(many_debts_of_an_interpreter_s_lock_are_few_samples_and_the_same_sum)
+{
+    enum { MANY = 20000, OWED_MS = 5, BURST = 1000, GIL = DP_CONTENDED_KINDS - 1 };
+    const double all_ms = (double)MANY * OWED_MS, n_over = sqrt(2 * all_ms);
+    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[22], [GIL] = OWED_MS * 1000000}};
+    mark();
+    tune(1, 2);
+    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
+    int64_t begin_ns = dp_clock_ns();
+    for (int i = 0; i < MANY; i++)
+        deltaprof_lock_unlock_end(&owed, NULL);
+    double took_ms = (double)(dp_clock_ns() - begin_ns) / 1e6;
+    tune(1, 1);
+    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= BURST + 1 + took_ms + 2 * n_over);
+    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_GIL, 0);
+    double sum_ms = (double)(sums.v - before_mutex[DELTAPROF_LOCK_GIL].v) / 1e6;
+    assert_true(fabs(sum_ms - all_ms) <= 5 * sqrt(all_ms * 2 * n_over));
+}
+
+/*
  * All of the waiting is [hand-over], whose time is always recorded: so the mutex profile knows the sum. One wait may be
  * much longer than all others, and is recorded SHARE times or not at all: hence the second term of the bound.
  */
-static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum(void **state)
+TEST(many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum)
 {
     enum { MANY = 100000, SHARE = 64, BURST = 1000 };
     double squares = 0, longest_ns = 0;
@@ -133,38 +156,4 @@ static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_su
                 5 * sqrt(SHARE * squares) + SHARE * longest_ns);
 }
 
-/*
- * Each owes much more than a millisecond. Beyond the burst each capture overdraws the budget by a millisecond more and
- * makes the next one rarer: n captures stand for n * n / 2 milliseconds that are owed.
- */
-static void many_debts_of_an_interpreter_s_lock_are_few_samples_and_the_same_sum(void **state)
-{
-    enum { MANY = 20000, OWED_MS = 5, BURST = 1000, GIL = DP_CONTENDED_KINDS - 1 };
-    const double all_ms = (double)MANY * OWED_MS, n_over = sqrt(2 * all_ms);
-    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[22], [GIL] = OWED_MS * 1000000}};
-    mark();
-    tune(1, 2);
-    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
-    int64_t begin_ns = dp_clock_ns();
-    for (int i = 0; i < MANY; i++)
-        deltaprof_lock_unlock_end(&owed, NULL);
-    double took_ms = (double)(dp_clock_ns() - begin_ns) / 1e6;
-    tune(1, 1);
-    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= BURST + 1 + took_ms + 2 * n_over);
-    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_GIL, 0);
-    double sum_ms = (double)(sums.v - before_mutex[DELTAPROF_LOCK_GIL].v) / 1e6;
-    assert_true(fabs(sum_ms - all_ms) <= 5 * sqrt(all_ms * 2 * n_over));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates_of_0_record_nothing),
-        cmocka_unit_test(short_waits_are_weighed_without_bias),
-        cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
-        cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
-        cmocka_unit_test(many_debts_of_an_interpreter_s_lock_are_few_samples_and_the_same_sum),
-        cmocka_unit_test(many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

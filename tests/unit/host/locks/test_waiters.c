@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lists of waiters: which are listed, what each weighs when a holder pays, and which a holder takes for its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/locks/pairing.h"
 
@@ -21,7 +17,7 @@ static bool pays(dp_contended_slot slot, int64_t now_ns, dp_record_id record, ui
     return n == 1 && found[0].record == record && found[0].weight == weight;
 }
 
-static void nothing_is_listed_without_lists_or_slot(void **state)
+TEST(nothing_is_listed_without_lists_or_slot)
 {
     assert_int_equal(dp_waiters_add(1, 7, 0), 0);
     assert_int_equal(dp_waiters_pay(1, UNIT, found), 0);
@@ -33,7 +29,7 @@ static void nothing_is_listed_without_lists_or_slot(void **state)
     assert_int_equal(dp_waiters_pay(1, UNIT, found), 0);
 }
 
-static void a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment(void **state)
+TEST(a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment)
 {
     dp_waiters_entry entry = dp_waiters_add(2, UINT32_MAX, 101 * UNIT);
     assert_int_equal(entry, 1);
@@ -44,7 +40,7 @@ static void a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment(void 
     assert_int_equal(dp_waiters_pay(2, 121 * UNIT, found), 0);
 }
 
-static void the_eighth_waiter_is_not_listed_until_a_place_is_free(void **state)
+TEST(the_eighth_waiter_is_not_listed_until_a_place_is_free)
 {
     dp_waiters_entry entries[DP_WAITERS_MOST];
     for (unsigned i = 0; i < DP_WAITERS_MOST; i++)
@@ -66,7 +62,7 @@ static void the_eighth_waiter_is_not_listed_until_a_place_is_free(void **state)
     assert_int_equal(dp_waiters_pay(3, 413 * UNIT, found), 0);
 }
 
-static void slots_that_share_a_list_pay_their_own_waiters(void **state)
+TEST(slots_that_share_a_list_pay_their_own_waiters)
 {
     dp_waiters_entry one = dp_waiters_add(4, 11, 501 * UNIT), other = dp_waiters_add(4 + SHARED, 12, 503 * UNIT);
     assert_true(one && other && one != other);
@@ -80,7 +76,7 @@ static void slots_that_share_a_list_pay_their_own_waiters(void **state)
 }
 
 /* Times wrap after 2^29 units. */
-static void a_wait_across_the_wrap_keeps_its_weight(void **state)
+TEST(a_wait_across_the_wrap_keeps_its_weight)
 {
     int64_t wrap = (INT64_C(1) << 29) * UNIT;
     dp_waiters_entry entry = dp_waiters_add(6, 13, wrap - 9 * UNIT);
@@ -90,7 +86,7 @@ static void a_wait_across_the_wrap_keeps_its_weight(void **state)
     dp_waiters_remove(6, entry);
 }
 
-static void a_child_has_empty_lists(void **state)
+TEST(a_child_has_empty_lists)
 {
     assert_int_equal(dp_waiters_add(7, 14, 601 * UNIT), 1);
     dp_waiters_fork_child();
@@ -104,7 +100,7 @@ static const char places[1 << 20];
 
 /* The slot of a lock is free as soon as its wait has ended: another lock takes it while the holder has not looked yet.
  */
-static void a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now(void **state)
+TEST(a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now)
 {
     int64_t begin_ns = dp_clock_ns() - 100 * UNIT, end_ns = begin_ns + 200 * UNIT;
     int64_t owed_ns[DP_CONTENDED_KINDS] = {0};
@@ -136,16 +132,4 @@ static void a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now
     assert_int_equal(pairing.at[0] >> 32, 17);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_listed_without_lists_or_slot),
-        cmocka_unit_test(a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment),
-        cmocka_unit_test(the_eighth_waiter_is_not_listed_until_a_place_is_free),
-        cmocka_unit_test(slots_that_share_a_list_pay_their_own_waiters),
-        cmocka_unit_test(a_wait_across_the_wrap_keeps_its_weight),
-        cmocka_unit_test(a_child_has_empty_lists),
-        cmocka_unit_test(a_holder_does_not_take_the_waiters_of_the_lock_that_has_its_slot_now),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

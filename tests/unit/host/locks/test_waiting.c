@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -57,7 +53,7 @@ static unsigned shown(struct dp_waiting *wait)
     return n;
 }
 
-static void a_wait_is_shown_while_it_goes_on(void **state)
+TEST(a_wait_is_shown_while_it_goes_on)
 {
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
@@ -72,7 +68,7 @@ static void a_wait_is_shown_while_it_goes_on(void **state)
     assert_int_equal(shown(&wait), 0);
 }
 
-static void what_a_report_counted_is_taken_off_the_end(void **state)
+TEST(what_a_report_counted_is_taken_off_the_end)
 {
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
@@ -87,7 +83,7 @@ static void what_a_report_counted_is_taken_off_the_end(void **state)
     assert_true(once.v > before.v && counted().v > once.v);
 }
 
-static void a_short_wait_is_left_to_its_end(void **state)
+TEST(a_short_wait_is_left_to_its_end)
 {
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
@@ -97,7 +93,7 @@ static void a_short_wait_is_left_to_its_end(void **state)
     assert_int_equal(counted().v, before.v);
 }
 
-static void a_wait_of_a_handler_leaves_the_one_below(void **state)
+TEST(a_wait_of_a_handler_leaves_the_one_below)
 {
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
@@ -108,7 +104,7 @@ static void a_wait_of_a_handler_leaves_the_one_below(void **state)
     assert_int_equal(dp_waiting_end(outer, now), now);
 }
 
-static void an_abandoned_wait_gives_way_to_the_next(void **state)
+TEST(an_abandoned_wait_gives_way_to_the_next)
 {
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
@@ -144,7 +140,7 @@ static void run(void *(*body)(void *))
     pthread_join(thread, NULL);
 }
 
-static void threads_that_ended_do_not_wait(void **state)
+TEST(threads_that_ended_do_not_wait)
 {
     struct dp_waiting wait;
     struct dp_counts before = counted();
@@ -198,7 +194,7 @@ static unsigned listed_of_many(void)
     return n;
 }
 
-static void each_of_many_threads_is_counted(void **state)
+TEST(each_of_many_threads_is_counted)
 {
     size_t cap = dp_mem_used() / 8 * 10; /* less than three tenths of it are free */
     uint64_t unlisted = dp_stats_read(DP_STAT_WAITS_UNLISTED);
@@ -210,7 +206,7 @@ static void each_of_many_threads_is_counted(void **state)
     assert_int_equal(listed_of_many(), MANY);
 }
 
-static void a_forked_child_begins_with_an_empty_table(void **state)
+TEST(a_forked_child_begins_with_an_empty_table)
 {
     int64_t now = dp_clock_ns();
     dp_waiting_slot place = begin(&locks[0], now, 1000);
@@ -228,7 +224,7 @@ static void a_forked_child_begins_with_an_empty_table(void **state)
     dp_waiting_end(place, now);
 }
 
-static void the_last_release_of_a_lock_is_known(void **state)
+TEST(the_last_release_of_a_lock_is_known)
 {
     assert_int_equal(dp_last_unlock_find((uintptr_t)&locks[3]), 0);
     dp_last_unlock_note((uintptr_t)&locks[3], 17);
@@ -245,18 +241,4 @@ static void the_last_release_of_a_lock_is_known(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_is_shown_while_it_goes_on),
-        cmocka_unit_test(what_a_report_counted_is_taken_off_the_end),
-        cmocka_unit_test(a_short_wait_is_left_to_its_end),
-        cmocka_unit_test(a_wait_of_a_handler_leaves_the_one_below),
-        cmocka_unit_test(an_abandoned_wait_gives_way_to_the_next),
-        cmocka_unit_test(each_of_many_threads_is_counted),
-        cmocka_unit_test(threads_that_ended_do_not_wait),
-        cmocka_unit_test(a_forked_child_begins_with_an_empty_table),
-        cmocka_unit_test(the_last_release_of_a_lock_is_known),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

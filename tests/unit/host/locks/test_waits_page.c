@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The page of the waits under way: what it says of locks by their kind and address, and of the time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -38,7 +34,7 @@ static const char *page_of(const void *lock, unsigned kind, int64_t since_ms)
     return (const char *)page.all.at;
 }
 
-static void without_a_wait_there_is_one_line(void **state)
+TEST(without_a_wait_there_is_one_line)
 {
     page.all.n = 0;
     assert_int_equal(dp_waits_write(keep, &page), 0);
@@ -46,7 +42,7 @@ static void without_a_wait_there_is_one_line(void **state)
     assert_memory_equal(page.all.at, "0 threads wait\n", page.all.n);
 }
 
-static void a_lock_without_an_address_is_described_by_its_kind(void **state)
+TEST(a_lock_without_an_address_is_described_by_its_kind)
 {
     static const struct {
         unsigned kind;
@@ -66,7 +62,7 @@ static void a_lock_without_an_address_is_described_by_its_kind(void **state)
     }
 }
 
-static void a_wait_is_told_with_its_thread_its_time_and_its_address(void **state)
+TEST(a_wait_is_told_with_its_thread_its_time_and_its_address)
 {
     static const int lock;
     char thread[64], address[64];
@@ -78,12 +74,4 @@ static void a_wait_is_told_with_its_thread_its_time_and_its_address(void **state
     assert_non_null(strstr(text, "\n    ")); /* its stack */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_wait_there_is_one_line),
-        cmocka_unit_test(a_lock_without_an_address_is_described_by_its_kind),
-        cmocka_unit_test(a_wait_is_told_with_its_thread_its_time_and_its_address),
-    };
-    return cmocka_run_group_tests(tests, start, end);
-}
+UNIT(start, end)

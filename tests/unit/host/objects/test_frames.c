@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,7 +21,32 @@ static int set_up(void **state)
     return err ? err : dp_frames_init(4 << 20);
 }
 
-static void the_same_address_is_the_same_frame(void **state)
+/* As tables of another process have it that are damaged: its name would be that of another variable, or of none. */
+TEST(a_variable_outside_its_object_has_none)
+{
+    static int variable;
+    dp_frame_id id = dp_frame_intern_data((uintptr_t)&variable);
+    assert_int_not_equal(id, 0);
+    struct dp_frame *f = (struct dp_frame *)dp_frame_get(id);
+    assert_true(dp_frames_adopt(dp_frames_count()));
+    dp_object_id object = f->object;
+    assert_int_not_equal(object, 0);
+    for (int i = 0; i < 2; i++) {
+        f->object = object;
+        f->pc = i ? dp_object_get(object)->end : dp_object_get(object)->start - 1;
+        assert_true(dp_frames_adopt(dp_frames_count()));
+        assert_int_equal(f->object, 0);
+    }
+    f->object = object;
+    f->pc = (uintptr_t)&variable;
+}
+
+static struct deltaprof_function function(const char *name, const char *file, uint32_t line)
+{
+    return (struct deltaprof_function){name, file, (uint32_t)strlen(name), (uint32_t)strlen(file), line};
+}
+
+TEST(the_same_address_is_the_same_frame)
 {
     uintptr_t pc = (uintptr_t)&the_same_address_is_the_same_frame + 1;
     dp_frame_id id = dp_frame_intern(pc);
@@ -41,12 +62,15 @@ static void the_same_address_is_the_same_frame(void **state)
     assert_int_equal(dp_frame_get(named)->type, DP_FRAME_NAMED);
 }
 
-static struct deltaprof_function function(const char *name, const char *file, uint32_t line)
+TEST(synthetic_frames_have_names)
 {
-    return (struct deltaprof_function){name, file, (uint32_t)strlen(name), (uint32_t)strlen(file), line};
+    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_OVERFLOW), "[overflow]");
+    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_NO_STACK), "[no stack]");
+    assert_null(dp_frame_synthetic_name(DP_FRAME_FIRST_REAL));
+    assert_int_equal(dp_frame_get(DP_FRAME_OTHER)->type, DP_FRAME_SYNTHETIC);
 }
 
-static void a_function_is_found_again_by_what_it_says(void **state)
+TEST(a_function_is_found_again_by_what_it_says)
 {
     struct deltaprof_function f = function("get", "views.py", 17), other = function("get", "views.py", 18),
                               moved = function("getv", "iews.py", 17);
@@ -64,7 +88,7 @@ static void a_function_is_found_again_by_what_it_says(void **state)
     assert_int_equal(dp_function_get(id).first_line, 17);
 }
 
-static void long_texts_of_a_function_are_cut_between_characters(void **state)
+TEST(long_texts_of_a_function_are_cut_between_characters)
 {
     char name[1000], file[2000];
     for (size_t i = 0; i < sizeof name; i += 2)
@@ -80,7 +104,13 @@ static void long_texts_of_a_function_are_cut_between_characters(void **state)
     assert_memory_equal(kept.file, "\xc3\xb6", 2);
 }
 
-static void the_table_of_functions_ends_and_what_it_knows_stays(void **state)
+/* A glibc before 2.35 tells reports only. */
+static bool is_named(const struct dp_object *object, const char *name)
+{
+    return strstr(dp_object_name(object), dp_loader_answers() ? name : "?") != NULL;
+}
+
+TEST(the_table_of_functions_ends_and_what_it_knows_stays)
 {
     struct deltaprof_function f = function("before", "f", 1);
     uint32_t before = deltaprof_function_find(&f), line = 0, last = 0, id;
@@ -96,21 +126,7 @@ static void the_table_of_functions_ends_and_what_it_knows_stays(void **state)
     assert_string_equal(dp_function_get(0xffffffff).name, "");
 }
 
-static void synthetic_frames_have_names(void **state)
-{
-    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_OVERFLOW), "[overflow]");
-    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_NO_STACK), "[no stack]");
-    assert_null(dp_frame_synthetic_name(DP_FRAME_FIRST_REAL));
-    assert_int_equal(dp_frame_get(DP_FRAME_OTHER)->type, DP_FRAME_SYNTHETIC);
-}
-
-/* A glibc before 2.35 tells reports only. */
-static bool is_named(const struct dp_object *object, const char *name)
-{
-    return strstr(dp_object_name(object), dp_loader_answers() ? name : "?") != NULL;
-}
-
-static void an_object_knows_its_range_its_build_id_and_its_unwind_table(void **state)
+TEST(an_object_knows_its_range_its_build_id_and_its_unwind_table)
 {
     uintptr_t pc = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
     dp_object_id id = dp_object_find(pc);
@@ -127,7 +143,7 @@ static void an_object_knows_its_range_its_build_id_and_its_unwind_table(void **s
     assert_int_equal(libc->bias, (uintptr_t)info.dli_fbase);
 }
 
-static void code_without_a_file_is_a_frame_without_an_object(void **state)
+TEST(code_without_a_file_is_a_frame_without_an_object)
 {
     void *heap = malloc(16);
     dp_frame_id id = dp_frame_intern((uintptr_t)heap);
@@ -136,7 +152,7 @@ static void code_without_a_file_is_a_frame_without_an_object(void **state)
     free(heap);
 }
 
-static void an_unload_retires_only_what_is_gone(void **state)
+TEST(an_unload_retires_only_what_is_gone)
 {
     const char *path = "libBrokenLocale.so.1"; /* of libc, and nobody has it open */
     uint32_t generation = dp_objects_generation();
@@ -173,7 +189,7 @@ static void an_unload_retires_only_what_is_gone(void **state)
 }
 
 /* This program's own headers and unwind table, damaged byte by byte in a copy. */
-static void damaged_headers_are_read_without_harm(void **state)
+TEST(damaged_headers_are_read_without_harm)
 {
     const struct dp_object *own = dp_object_get(dp_object_find((uintptr_t)&damaged_headers_are_read_without_harm));
     size_t n_bytes = own->end - own->start, n_usable = own->cfi_end - own->start;
@@ -218,7 +234,54 @@ static void damaged_headers_are_read_without_harm(void **state)
     assert_true(n_found > 10000 && n_rows > 10000);
 }
 
-static void a_plugin_that_comes_at_ever_other_addresses_is_still_walked(void **state)
+static void *intern_many(void *arg)
+{
+    uint32_t *ids = arg;
+    for (uint32_t i = 0; i < 20000; i++)
+        ids[i] = dp_frame_intern_named(0x1000 + i);
+    return NULL;
+}
+
+static void *unload_often(void *arg)
+{
+    for (int i = 0; i < 3000; i++) {
+        dp_objects_unload_begin();
+        if (!dp_objects_unloading())
+            return arg;
+        dp_objects_unload_end();
+    }
+    return NULL;
+}
+
+TEST(an_unload_is_under_way_until_the_last_one_ends)
+{
+    pthread_t threads[4];
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, unload_often, threads), 0);
+    for (int t = 0; t < 4; t++) {
+        void *failed;
+        pthread_join(threads[t], &failed);
+        assert_null(failed);
+    }
+    assert_false(dp_objects_unloading());
+}
+
+TEST(threads_agree_on_every_frame)
+{
+    static uint32_t ids[4][20000];
+    pthread_t threads[4];
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, intern_many, ids[t]), 0);
+    for (int t = 0; t < 4; t++)
+        pthread_join(threads[t], NULL);
+    for (int i = 0; i < 20000; i++) {
+        assert_true(ids[0][i] != 0);
+        for (int t = 1; t < 4; t++)
+            assert_int_equal(ids[t][i], ids[0][i]);
+    }
+}
+
+TEST(a_plugin_that_comes_at_ever_other_addresses_is_still_walked)
 {
     uint32_t before = dp_objects_count();
     bool was_known = false, was_full = false;
@@ -249,75 +312,7 @@ static void a_plugin_that_comes_at_ever_other_addresses_is_still_walked(void **s
     assert_true(dp_objects_count() > before + 100);
 }
 
-static void *intern_many(void *arg)
-{
-    uint32_t *ids = arg;
-    for (uint32_t i = 0; i < 20000; i++)
-        ids[i] = dp_frame_intern_named(0x1000 + i);
-    return NULL;
-}
-
-static void *unload_often(void *arg)
-{
-    for (int i = 0; i < 3000; i++) {
-        dp_objects_unload_begin();
-        if (!dp_objects_unloading())
-            return arg;
-        dp_objects_unload_end();
-    }
-    return NULL;
-}
-
-static void an_unload_is_under_way_until_the_last_one_ends(void **state)
-{
-    pthread_t threads[4];
-    for (int t = 0; t < 4; t++)
-        assert_int_equal(pthread_create(&threads[t], NULL, unload_often, threads), 0);
-    for (int t = 0; t < 4; t++) {
-        void *failed;
-        pthread_join(threads[t], &failed);
-        assert_null(failed);
-    }
-    assert_false(dp_objects_unloading());
-}
-
-static void threads_agree_on_every_frame(void **state)
-{
-    static uint32_t ids[4][20000];
-    pthread_t threads[4];
-    for (int t = 0; t < 4; t++)
-        assert_int_equal(pthread_create(&threads[t], NULL, intern_many, ids[t]), 0);
-    for (int t = 0; t < 4; t++)
-        pthread_join(threads[t], NULL);
-    for (int i = 0; i < 20000; i++) {
-        assert_true(ids[0][i] != 0);
-        for (int t = 1; t < 4; t++)
-            assert_int_equal(ids[t][i], ids[0][i]);
-    }
-}
-
-/* As tables of another process have it that are damaged: its name would be that of another variable, or of none. */
-static void a_variable_outside_its_object_has_none(void **state)
-{
-    (void)state;
-    static int variable;
-    dp_frame_id id = dp_frame_intern_data((uintptr_t)&variable);
-    assert_int_not_equal(id, 0);
-    struct dp_frame *f = (struct dp_frame *)dp_frame_get(id);
-    assert_true(dp_frames_adopt(dp_frames_count()));
-    dp_object_id object = f->object;
-    assert_int_not_equal(object, 0);
-    for (int i = 0; i < 2; i++) {
-        f->object = object;
-        f->pc = i ? dp_object_get(object)->end : dp_object_get(object)->start - 1;
-        assert_true(dp_frames_adopt(dp_frames_count()));
-        assert_int_equal(f->object, 0);
-    }
-    f->object = object;
-    f->pc = (uintptr_t)&variable;
-}
-
-static void a_full_table_says_no_and_keeps_what_it_has(void **state)
+TEST(a_full_table_says_no_and_keeps_what_it_has)
 {
     dp_frame_id last = 0, id;
     uint64_t value = 1u << 30;
@@ -331,23 +326,4 @@ static void a_full_table_says_no_and_keeps_what_it_has(void **state)
     assert_int_equal(dp_frame_intern_named(value), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_variable_outside_its_object_has_none),
-        cmocka_unit_test(the_same_address_is_the_same_frame),
-        cmocka_unit_test(synthetic_frames_have_names),
-        cmocka_unit_test(a_function_is_found_again_by_what_it_says),
-        cmocka_unit_test(long_texts_of_a_function_are_cut_between_characters),
-        cmocka_unit_test(the_table_of_functions_ends_and_what_it_knows_stays),
-        cmocka_unit_test(an_object_knows_its_range_its_build_id_and_its_unwind_table),
-        cmocka_unit_test(code_without_a_file_is_a_frame_without_an_object),
-        cmocka_unit_test(an_unload_retires_only_what_is_gone),
-        cmocka_unit_test(damaged_headers_are_read_without_harm),
-        cmocka_unit_test(an_unload_is_under_way_until_the_last_one_ends),
-        cmocka_unit_test(threads_agree_on_every_frame),
-        cmocka_unit_test(a_plugin_that_comes_at_ever_other_addresses_is_still_walked),
-        cmocka_unit_test(a_full_table_says_no_and_keeps_what_it_has),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT(set_up, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +24,7 @@ static int start(void **state)
     return dp_functions_init(64 << 10);
 }
 
-static void a_function_is_its_name_file_and_line(void **state)
+TEST(a_function_is_its_name_file_and_line)
 {
     uint32_t id = find("run", "a.py", 3);
     assert_int_not_equal(id, 0);
@@ -50,7 +46,7 @@ static void a_function_is_its_name_file_and_line(void **state)
 }
 
 /* "\xc3\xa9" is one character: a name of 256 bytes that ends with it loses both bytes. */
-static void long_texts_are_cut_between_characters(void **state)
+TEST(long_texts_are_cut_between_characters)
 {
     char name[DP_FUNCTION_NAME_MAX + 2], file[DP_FUNCTION_FILE_MAX + 3];
     memset(name, 'n', sizeof name);
@@ -71,7 +67,7 @@ static void long_texts_are_cut_between_characters(void **state)
 }
 
 /* A file of the tables gets the rows up to the count that the array refers to. */
-static void a_published_row_is_among_those_that_another_process_gets(void **state)
+TEST(a_published_row_is_among_those_that_another_process_gets)
 {
     struct dp_shared_array *shared = dp_shared_array(DP_ARRAY_FUNCTIONS);
     uint32_t id = find("published", "c.py", 7), n;
@@ -89,7 +85,7 @@ static void a_published_row_is_among_those_that_another_process_gets(void **stat
     assert_false(dp_functions_adopt(1 << 30));
 }
 
-static void a_full_table_knows_what_it_has(void **state)
+TEST(a_full_table_knows_what_it_has)
 {
     uint32_t first = find("first", "d.py", 1), n = 0;
     for (char name[32]; n < 1 << 16; n++) {
@@ -101,13 +97,4 @@ static void a_full_table_knows_what_it_has(void **state)
     assert_int_equal(find("first", "d.py", 1), first);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_function_is_its_name_file_and_line),
-        cmocka_unit_test(long_texts_are_cut_between_characters),
-        cmocka_unit_test(a_published_row_is_among_those_that_another_process_gets),
-        cmocka_unit_test(a_full_table_knows_what_it_has),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -3,11 +3,7 @@
  * Files found by their headers in memory, as on a glibc before 2.35, against what _dl_find_object says of them. The
  * linker gives the product's reference to it another name, so that only this test has it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -27,7 +23,7 @@ static int set_up(void **state)
     return dp_frames_init(4 << 20);
 }
 
-static void the_loader_cannot_be_asked_here(void **state)
+TEST(the_loader_cannot_be_asked_here)
 {
     assert_false(dp_loader_answers());
 }
@@ -66,7 +62,7 @@ static int compare(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
     return 0;
 }
 
-static void every_file_is_found_by_its_header(void **state)
+TEST(every_file_is_found_by_its_header)
 {
     assert_non_null(dlopen("libm.so.6", RTLD_NOW));
     assert_non_null(dlmopen(LM_ID_NEWLM, "libz.so.1", RTLD_NOW)); /* another namespace, with a libc of its own */
@@ -79,7 +75,7 @@ static void every_file_is_found_by_its_header(void **state)
     assert_int_equal(found.bias, map->l_addr);
 }
 
-static void the_main_program_has_its_name_and_others_get_theirs_from_a_report(void **state)
+TEST(the_main_program_has_its_name_and_others_get_theirs_from_a_report)
 {
     const struct dp_object *self = dp_object_get(dp_object_find((uintptr_t)&set_up));
     assert_string_equal(dp_object_name(self), "");
@@ -92,7 +88,7 @@ static void the_main_program_has_its_name_and_others_get_theirs_from_a_report(vo
     assert_int_equal(dp_object_find((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version")), id);
 }
 
-static void code_without_a_file_is_asked_about_once(void **state)
+TEST(code_without_a_file_is_asked_about_once)
 {
     char *pages = mmap(NULL, 64 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct dp_loaded found;
@@ -107,7 +103,19 @@ static void code_without_a_file_is_asked_about_once(void **state)
     assert_false(dp_loader_find(UINTPTR_MAX - 64, &found));
 }
 
-static void a_file_that_took_the_place_of_another_is_not_taken_for_it(void **state)
+TEST(a_first_page_that_lies_about_as_data_is_no_file)
+{
+    struct dp_loaded libc, found;
+    uintptr_t code = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    assert_true(dp_loader_find(code, &libc));
+    size_t n_bytes = libc.end - libc.start;
+    char *data = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(data, (const void *)libc.start, 4096);
+    assert_false(dp_loader_find((uintptr_t)data + (code - libc.start), &found));
+    munmap(data, n_bytes);
+}
+
+TEST(a_file_that_took_the_place_of_another_is_not_taken_for_it)
 {
     /* Unloads that no hook sees: the same range, first with one build-id, then with another. */
     void *plugin = dlopen("libm.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -132,27 +140,4 @@ static void a_file_that_took_the_place_of_another_is_not_taken_for_it(void **sta
     mprotect((void *)page, 8192, PROT_READ);
 }
 
-static void a_first_page_that_lies_about_as_data_is_no_file(void **state)
-{
-    struct dp_loaded libc, found;
-    uintptr_t code = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
-    assert_true(dp_loader_find(code, &libc));
-    size_t n_bytes = libc.end - libc.start;
-    char *data = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(data, (const void *)libc.start, 4096);
-    assert_false(dp_loader_find((uintptr_t)data + (code - libc.start), &found));
-    munmap(data, n_bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loader_cannot_be_asked_here),
-        cmocka_unit_test(every_file_is_found_by_its_header),
-        cmocka_unit_test(the_main_program_has_its_name_and_others_get_theirs_from_a_report),
-        cmocka_unit_test(code_without_a_file_is_asked_about_once),
-        cmocka_unit_test(a_first_page_that_lies_about_as_data_is_no_file),
-        cmocka_unit_test(a_file_that_took_the_place_of_another_is_not_taken_for_it),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT(set_up, NULL)

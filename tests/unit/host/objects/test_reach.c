@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,7 +56,7 @@ static void bounds_are_those_of_libc(const struct seen *seen)
     assert_int_equal(seen->reach.n_probes, 0);
 }
 
-static void a_threads_stack_is_known_without_a_probe(void **state)
+TEST(a_threads_stack_is_known_without_a_probe)
 {
     struct seen seen;
     run(&seen, NULL);
@@ -76,7 +72,7 @@ static void a_threads_stack_is_known_without_a_probe(void **state)
     pthread_attr_destroy(&attr);
 }
 
-static void a_stack_that_the_program_gave_is_known(void **state)
+TEST(a_stack_that_the_program_gave_is_known)
 {
     struct seen seen;
     static char below[192 << 10] __attribute__((aligned(PAGE)));
@@ -108,7 +104,7 @@ static void *look_below(void *below)
     return NULL;
 }
 
-static void what_lies_below_it_is_another_stack(void **state)
+TEST(what_lies_below_it_is_another_stack)
 {
     char *region = mmap(NULL, 192 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(region != MAP_FAILED);
@@ -122,7 +118,7 @@ static void what_lies_below_it_is_another_stack(void **state)
     munmap(region, 192 << 10);
 }
 
-static void the_first_threads_stack_is_learned(void **state)
+TEST(the_first_threads_stack_is_learned)
 {
     struct seen seen = {.sp = 0};
     look(&seen);
@@ -143,7 +139,7 @@ static void *fork_in_thread(void *status)
     return NULL;
 }
 
-static void a_child_of_a_thread_keeps_that_threads_stack(void **state)
+TEST(a_child_of_a_thread_keeps_that_threads_stack)
 {
     pthread_t thread;
     int status = -1;
@@ -158,14 +154,4 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_threads_stack_is_known_without_a_probe),
-        cmocka_unit_test(a_stack_that_the_program_gave_is_known),
-        cmocka_unit_test(what_lies_below_it_is_another_stack),
-        cmocka_unit_test(the_first_threads_stack_is_learned),
-        cmocka_unit_test(a_child_of_a_thread_keeps_that_threads_stack),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

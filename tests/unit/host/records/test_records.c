@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/records/records.h"
 
@@ -66,7 +62,7 @@ static void free_all(struct dp_records *r)
 }
 
 /* All are freed, so an unchanged record has no row, but is not forgotten either. */
-static void a_small_budget_keeps_records_that_do_not_change(void **state)
+TEST_WITH(fill_records, NULL, a_small_budget_keeps_records_that_do_not_change)
 {
     struct dp_records *r = dp_records_new(0);
     for (unsigned i = 0; i < N; i++) {
@@ -81,7 +77,7 @@ static void a_small_budget_keeps_records_that_do_not_change(void **state)
     free_all(r);
 }
 
-static void a_small_budget_keeps_waits_that_do_not_change(void **state)
+TEST_WITH(fill_records, NULL, a_small_budget_keeps_waits_that_do_not_change)
 {
     struct dp_records *r = dp_records_new(0);
     assert_int_equal(commit_block(r, 2), 2);
@@ -93,7 +89,7 @@ static void a_small_budget_keeps_waits_that_do_not_change(void **state)
 }
 
 /* Where the budget is too small for all, records that are absent from one dump are forgotten. */
-static void only_a_small_budget_forgets_absent_records(void **state)
+TEST_WITH(fill_records, NULL, only_a_small_budget_forgets_absent_records)
 {
     for (int is_small = 0; is_small < 2; is_small++) {
         struct dp_records *r = dp_records_new(is_small ? 0 : PLENTY);
@@ -113,7 +109,7 @@ static void only_a_small_budget_forgets_absent_records(void **state)
     }
 }
 
-static void each_value_alone_is_a_change(void **state)
+TEST_WITH(fill_records, NULL, each_value_alone_is_a_change)
 {
     struct dp_records *r = dp_records_new(PLENTY), *waits = dp_records_new(PLENTY);
     for (unsigned i = 0; i < N; i++) {
@@ -147,7 +143,7 @@ static void each_value_alone_is_a_change(void **state)
 }
 
 /* Here the number of waits grows: the runtime has counted them anew since, and past the old number. */
-static void less_delay_alone_means_a_reset(void **state)
+TEST_WITH(fill_records, NULL, less_delay_alone_means_a_reset)
 {
     struct dp_records *r = dp_records_new(PLENTY);
     commit_block(r, N);
@@ -163,7 +159,7 @@ static void less_delay_alone_means_a_reset(void **state)
 }
 
 /* The second record of an id is added to the first, whose values did not change. */
-static void one_id_twice_in_a_dump_is_summed(void **state)
+TEST_WITH(fill_records, NULL, one_id_twice_in_a_dump_is_summed)
 {
     struct dp_records *r = dp_records_new(PLENTY);
     block[0].contentions = 9;
@@ -176,7 +172,7 @@ static void one_id_twice_in_a_dump_is_summed(void **state)
     free_all(r);
 }
 
-static void an_uncommitted_dump_leaves_the_baseline(void **state)
+TEST_WITH(fill_records, NULL, an_uncommitted_dump_leaves_the_baseline)
 {
     struct dp_records *r = dp_records_new(PLENTY);
     commit_block(r, 2);
@@ -191,7 +187,7 @@ static void an_uncommitted_dump_leaves_the_baseline(void **state)
 }
 
 /* Enough for several rounds of growth of both indexes, and the last id before each round is found after it. */
-static void ids_are_found_when_the_index_has_grown(void **state)
+TEST_WITH(fill_records, NULL, ids_are_found_when_the_index_has_grown)
 {
     static struct deltaprof_block_record many[5000];
     static uintptr_t values[5000];
@@ -215,17 +211,4 @@ static void ids_are_found_when_the_index_has_grown(void **state)
     free_all(r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_small_budget_keeps_records_that_do_not_change, fill_records),
-        cmocka_unit_test_setup(a_small_budget_keeps_waits_that_do_not_change, fill_records),
-        cmocka_unit_test_setup(only_a_small_budget_forgets_absent_records, fill_records),
-        cmocka_unit_test_setup(each_value_alone_is_a_change, fill_records),
-        cmocka_unit_test_setup(less_delay_alone_means_a_reset, fill_records),
-        cmocka_unit_test_setup(one_id_twice_in_a_dump_is_summed, fill_records),
-        cmocka_unit_test_setup(an_uncommitted_dump_leaves_the_baseline, fill_records),
-        cmocka_unit_test_setup(ids_are_found_when_the_index_has_grown, fill_records),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/records/scale.h"
 
-static void values_are_those_of_go(void **state)
+TEST(values_are_those_of_go)
 {
     static const struct {
         int64_t n, v, n_out, v_out;
@@ -32,23 +28,7 @@ static void values_are_those_of_go(void **state)
     assert_int_equal(v, 50);
 }
 
-/* There are more sizes than places for factors, and each is scaled three times. */
-static void a_size_has_its_factor_whatever_was_scaled_before(void **state)
-{
-    struct dp_records_scale scale = {.rate_bytes = 524288};
-    for (int round = 0; round < 3; round++)
-        for (int64_t size = 1; size < 20 * DP_SCALE_FACTORS; size++) {
-            struct dp_records_scale fresh = {.rate_bytes = 524288};
-            int64_t n = 3, v = 3 * size, n_fresh = n, v_fresh = v;
-            dp_records_scale_heap(&scale, &n, &v);
-            dp_records_scale_heap(&fresh, &n_fresh, &v_fresh);
-            assert_int_equal(n, n_fresh);
-            assert_int_equal(v, v_fresh);
-            dp_records_scale_heap(&scale, &n_fresh, &v_fresh); /* of about the same average */
-        }
-}
-
-static void values_out_of_range_are_the_largest(void **state)
+TEST(values_out_of_range_are_the_largest)
 {
     static const struct {
         int64_t n, v, n_out, v_out;
@@ -69,12 +49,20 @@ static void values_out_of_range_are_the_largest(void **state)
     }
 }
 
-int main(void)
+/* There are more sizes than places for factors, and each is scaled three times. */
+TEST(a_size_has_its_factor_whatever_was_scaled_before)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_go),
-        cmocka_unit_test(values_out_of_range_are_the_largest),
-        cmocka_unit_test(a_size_has_its_factor_whatever_was_scaled_before),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    struct dp_records_scale scale = {.rate_bytes = 524288};
+    for (int round = 0; round < 3; round++)
+        for (int64_t size = 1; size < 20 * DP_SCALE_FACTORS; size++) {
+            struct dp_records_scale fresh = {.rate_bytes = 524288};
+            int64_t n = 3, v = 3 * size, n_fresh = n, v_fresh = v;
+            dp_records_scale_heap(&scale, &n, &v);
+            dp_records_scale_heap(&fresh, &n_fresh, &v_fresh);
+            assert_int_equal(n, n_fresh);
+            assert_int_equal(v, v_fresh);
+            dp_records_scale_heap(&scale, &n_fresh, &v_fresh); /* of about the same average */
+        }
 }
+
+UNIT(NULL, NULL)

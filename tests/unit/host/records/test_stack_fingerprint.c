@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/records/stack_fingerprint.c" /* each way to a key, whatever this processor would choose */
 
@@ -44,12 +40,12 @@ static void check(struct dp_records_stack_fingerprint (*way)(const uintptr_t *, 
     }
 }
 
-static void integers_tell_stacks_apart(void **state)
+TEST(integers_tell_stacks_apart)
 {
     check(hash_integers);
 }
 
-static void trailing_zeros_count(void **state)
+TEST(trailing_zeros_count)
 {
     static const uintptr_t zeros[8];
     for (size_t depth = 0; depth < 8; depth++) {
@@ -60,14 +56,14 @@ static void trailing_zeros_count(void **state)
 }
 
 #if defined(__x86_64__)
-static void polynomials_tell_stacks_apart(void **state)
+TEST(polynomials_tell_stacks_apart)
 {
     if (choose_method() == INTEGERS)
         skip();
     check(hash_polynomials);
 }
 
-static void wide_polynomials_give_the_same(void **state)
+TEST(wide_polynomials_give_the_same)
 {
     if (choose_method() != WIDE_POLYNOMIALS)
         skip();
@@ -83,14 +79,6 @@ static void wide_polynomials_give_the_same(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_tell_stacks_apart),
-        cmocka_unit_test(trailing_zeros_count),
-#if defined(__x86_64__)
-        cmocka_unit_test(polynomials_tell_stacks_apart),
-        cmocka_unit_test(wide_polynomials_give_the_same),
-#endif
-    };
     dp_records_stack_fingerprint_init();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit(NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/records/values.h"
 
@@ -19,7 +15,7 @@ static uint32_t keep(uintptr_t first, size_t n, size_t budget_bytes)
     return dp_records_values_keep(&values, numbers, n, budget_bytes);
 }
 
-static void a_value_has_one_number(void **state)
+TEST(a_value_has_one_number)
 {
     dp_records_values_begin(&values, 1);
     for (int again = 0; again < 2; again++)
@@ -28,7 +24,7 @@ static void a_value_has_one_number(void **state)
     dp_records_values_fini(&values);
 }
 
-static void locations_last_for_one_profile(void **state)
+TEST(locations_last_for_one_profile)
 {
     uint32_t numbers[] = {0, 1}, refs[2];
     dp_records_values_begin(&values, 1);
@@ -45,7 +41,7 @@ static void locations_last_for_one_profile(void **state)
     dp_records_values_fini(&values);
 }
 
-static void stacks_stay_while_they_are_used(void **state)
+TEST(stacks_stay_while_they_are_used)
 {
     dp_records_values_begin(&values, 1);
     uint32_t a = keep(100, 8, 72), b = keep(200, 8, 72);
@@ -66,7 +62,7 @@ static void stacks_stay_while_they_are_used(void **state)
     dp_records_values_fini(&values);
 }
 
-static void values_beyond_their_budget_are_dropped(void **state)
+TEST(values_beyond_their_budget_are_dropped)
 {
     dp_records_values_begin(&values, 1);
     for (uintptr_t i = 0; i < 1000; i++)
@@ -76,13 +72,4 @@ static void values_beyond_their_budget_are_dropped(void **state)
     assert_int_equal(values.all.n, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_has_one_number),
-        cmocka_unit_test(locations_last_for_one_profile),
-        cmocka_unit_test(stacks_stay_while_they_are_used),
-        cmocka_unit_test(values_beyond_their_budget_are_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

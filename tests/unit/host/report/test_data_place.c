@@ -11,11 +11,7 @@
 
 #include <deltaprof/hooks.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +37,7 @@ static const char *place_of(const void *at)
     return text;
 }
 
-static void variables_have_their_names(void **state)
+TEST(variables_have_their_names)
 {
     static long numbered[2]; /* gcc adds a number to its name, which is left out; clang puts the function before it */
     assert_string_equal(place_of(&place_words[0]), "place_words");
@@ -75,7 +71,7 @@ static void *waits(void *unused)
 }
 
 /* The mappings are read once a second, so all are made before. */
-static void mappings_are_told_apart(void **state)
+TEST(mappings_are_told_apart)
 {
     char name[] = "/tmp/deltaprof-test-XXXXXX", *at[MAPPINGS], local = 0;
     static const char *const wanted[MAPPINGS] = {"in anonymous memory", "in shared memory", "in a mapped file", ""};
@@ -132,7 +128,7 @@ __attribute__((noinline)) void place_builds_cache(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static void a_block_has_the_function_that_wanted_it(void **state)
+TEST(a_block_has_the_function_that_wanted_it)
 {
     block = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct dp_config conf;
@@ -160,12 +156,7 @@ static int read_maps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables_have_their_names),
-        cmocka_unit_test(mappings_are_told_apart),
-        cmocka_unit_test(a_block_has_the_function_that_wanted_it),
-    };
     struct dp_config conf;
     dp_config_init(&conf);
-    return dp_record_init(&conf) || dp_report_init(&conf) || cmocka_run_group_tests(tests, read_maps, NULL);
+    return dp_record_init(&conf) || dp_report_init(&conf) || run_unit(read_maps, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 
 #include "host/report/fold.h"
@@ -21,7 +17,7 @@ static int descending(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void the_heaviest_stay_and_just_as_many_as_asked(void **state)
+TEST(the_heaviest_stay_and_just_as_many_as_asked)
 {
     static int64_t weights[1000], scratch[1000], sorted[1000];
     for (int turn = 0; turn < 500; turn++) {
@@ -45,10 +41,4 @@ static void the_heaviest_stay_and_just_as_many_as_asked(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_heaviest_stay_and_just_as_many_as_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -65,9 +61,8 @@ static void *elsewhere(void *unused)
     return unused;
 }
 
-static void a_report_closes_what_it_opened_and_nothing_of_another_table(void **state)
+TEST(a_report_closes_what_it_opened_and_nothing_of_another_table)
 {
-    (void)state;
     int ours[N_OURS];
     struct dp_locations l;
     struct dp_symbols_files files = {0};
@@ -90,9 +85,8 @@ static void a_report_closes_what_it_opened_and_nothing_of_another_table(void **s
 }
 
 /* The profiles of a tick name mostly the same functions, so the second one finds the files open. */
-static void the_next_report_goes_on_with_the_open_files(void **state)
+TEST(the_next_report_goes_on_with_the_open_files)
 {
-    (void)state;
     struct dp_locations l;
     struct dp_symbols_files files = {0};
     begin(&l, &files);
@@ -116,11 +110,4 @@ static int starts(void **state)
     return dp_frames_init(4u << 20) || dp_report_init(&conf);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_closes_what_it_opened_and_nothing_of_another_table),
-        cmocka_unit_test(the_next_report_goes_on_with_the_open_files),
-    };
-    return cmocka_run_group_tests(tests, starts, NULL);
-}
+UNIT(starts, NULL)

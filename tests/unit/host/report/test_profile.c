@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +15,7 @@
 
 #include <deltaprof/hooks.h>
 
-static void in_use_is_a_state_and_alloc_a_difference(void **state)
+TEST(in_use_is_a_state_and_alloc_a_difference)
 {
     struct dp_consumer *c = new_consumer();
     allocate(1, 5);
@@ -37,7 +33,7 @@ static void in_use_is_a_state_and_alloc_a_difference(void **state)
     dp_consumer_free(c);
 }
 
-static void failed_push_keeps_the_baseline(void **state)
+TEST(failed_push_keeps_the_baseline)
 {
     struct dp_consumer *c = new_consumer();
     allocate(2, 7);
@@ -61,7 +57,7 @@ static void failed_push_keeps_the_baseline(void **state)
     dp_consumer_free(c);
 }
 
-static void what_a_failed_write_laid_out_is_not_in_the_next_one(void **state)
+TEST(what_a_failed_write_laid_out_is_not_in_the_next_one)
 {
     struct dp_consumer *c = new_consumer();
     for (unsigned i = 0; i < 40; i++) {
@@ -86,7 +82,7 @@ static void what_a_failed_write_laid_out_is_not_in_the_next_one(void **state)
     dp_consumer_free(c);
 }
 
-static void one_kit_is_kept_if_it_is_not_too_large(void **state)
+TEST(one_kit_is_kept_if_it_is_not_too_large)
 {
     struct dp_report_write_buffers *first = dp_report_write_buffers_get(), *a = dp_report_write_buffers_get(),
                                    *b = dp_report_write_buffers_get();
@@ -106,7 +102,7 @@ static void one_kit_is_kept_if_it_is_not_too_large(void **state)
     dp_report_write_buffers_put(NULL, 0);
 }
 
-static void what_comes_between_write_and_commit_is_not_lost(void **state)
+TEST(what_comes_between_write_and_commit_is_not_lost)
 {
     struct dp_consumer *c = new_consumer();
     allocate(3, 4);
@@ -132,7 +128,7 @@ static void what_comes_between_write_and_commit_is_not_lost(void **state)
 }
 
 /* As while another thread changes a setting: a hook may not wait for that. */
-static void settings_that_change_right_now_come_later(void **state)
+TEST(settings_that_change_right_now_come_later)
 {
     struct dp_consumer *c = new_consumer();
     c->follows = true;
@@ -148,7 +144,7 @@ static void settings_that_change_right_now_come_later(void **state)
     dp_consumer_free(c);
 }
 
-static void cursors_do_not_disturb_each_other(void **state)
+TEST(cursors_do_not_disturb_each_other)
 {
     struct dp_consumer *a = new_consumer(), *b = new_consumer();
     allocate(4, 3);
@@ -168,7 +164,7 @@ static void cursors_do_not_disturb_each_other(void **state)
     dp_consumer_free(b);
 }
 
-static void a_cumulative_profile_moves_nothing(void **state)
+TEST(a_cumulative_profile_moves_nothing)
 {
     struct dp_consumer *c = new_consumer();
     struct dp_profile_info info;
@@ -190,7 +186,7 @@ static void a_cumulative_profile_moves_nothing(void **state)
     dp_consumer_free(c);
 }
 
-static void windows_meet(void **state)
+TEST(windows_meet)
 {
     struct dp_consumer *c = new_consumer();
     struct dp_profile_info first, second;
@@ -211,7 +207,7 @@ static void windows_meet(void **state)
     dp_consumer_free(c);
 }
 
-static void an_empty_delta_says_once_that_nothing_is_in_use_any_more(void **state)
+TEST(an_empty_delta_says_once_that_nothing_is_in_use_any_more)
 {
     struct dp_consumer *c = new_consumer();
     assert_int_equal(dp_consumer_write(c, DP_WRITE_SKIP_EMPTY, take, &taken, NULL), 1);
@@ -230,7 +226,7 @@ static void an_empty_delta_says_once_that_nothing_is_in_use_any_more(void **stat
     dp_consumer_free(c);
 }
 
-static void an_idle_heap_costs_no_location_and_less_than_a_kilobyte(void **state)
+TEST(an_idle_heap_costs_no_location_and_less_than_a_kilobyte)
 {
     struct dp_consumer *c = new_consumer();
     for (unsigned i = 0; i < 512; i++) {
@@ -247,7 +243,7 @@ static void an_idle_heap_costs_no_location_and_less_than_a_kilobyte(void **state
     dp_consumer_free(c);
 }
 
-static void a_consumer_chooses_types_and_how_many_samples(void **state)
+TEST(a_consumer_chooses_types_and_how_many_samples)
 {
     struct dp_consumer *c = new_consumer();
     struct dp_config conf;
@@ -269,7 +265,7 @@ static void a_consumer_chooses_types_and_how_many_samples(void **state)
     dp_consumer_free(c);
 }
 
-static void heaps_and_locks_are_labelled(void **state)
+TEST(heaps_and_locks_are_labelled)
 {
     struct dp_consumer *c = new_consumer();
     dp_frame_id frames[] = {dp_frame_intern(PC(800))};
@@ -290,7 +286,7 @@ static long long number_behind(const char *name)
     return at ? strtoll(at + strlen(name), NULL, 10) : -1;
 }
 
-static void resident_memory_is_told_where_it_is_asked_for(void **state)
+TEST(resident_memory_is_told_where_it_is_asked_for)
 {
     struct dp_consumer *c = new_consumer();
     char line[256];
@@ -326,7 +322,7 @@ static int64_t bytes_of_malloc(void)
     return parts.in_use_bytes[0] + parts.held_bytes;
 }
 
-static void an_allocator_holds_its_mapping_when_all_blocks_are_freed(void **state)
+TEST(an_allocator_holds_its_mapping_when_all_blocks_are_freed)
 {
     const size_t page = dp_page_bytes(), n = (size_t)16 << 20;
     const int64_t most = (int64_t)n / 8 * 7;
@@ -359,24 +355,4 @@ static void an_allocator_holds_its_mapping_when_all_blocks_are_freed(void **stat
     dp_record_tune(&conf, false);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_use_is_a_state_and_alloc_a_difference),
-        cmocka_unit_test(failed_push_keeps_the_baseline),
-        cmocka_unit_test(what_a_failed_write_laid_out_is_not_in_the_next_one),
-        cmocka_unit_test(one_kit_is_kept_if_it_is_not_too_large),
-        cmocka_unit_test(what_comes_between_write_and_commit_is_not_lost),
-        cmocka_unit_test(settings_that_change_right_now_come_later),
-        cmocka_unit_test(cursors_do_not_disturb_each_other),
-        cmocka_unit_test(a_cumulative_profile_moves_nothing),
-        cmocka_unit_test(windows_meet),
-        cmocka_unit_test(an_empty_delta_says_once_that_nothing_is_in_use_any_more),
-        cmocka_unit_test(an_idle_heap_costs_no_location_and_less_than_a_kilobyte),
-        cmocka_unit_test(a_consumer_chooses_types_and_how_many_samples),
-        cmocka_unit_test(heaps_and_locks_are_labelled),
-        cmocka_unit_test(resident_memory_is_told_where_it_is_asked_for),
-        cmocka_unit_test(an_allocator_holds_its_mapping_when_all_blocks_are_freed),
-    };
-    return cmocka_run_group_tests(tests, records_begin, NULL);
-}
+UNIT(records_begin, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Consumers on both sides of a fork: of a process at rest, of a write under way, out of a sink. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -50,7 +46,7 @@ static void child_was_right(pid_t pid)
         }                                                             \
     } while (0)
 
-static void a_forked_child_begins_at_its_own_zero(void **state)
+TEST(a_forked_child_begins_at_its_own_zero)
 {
     struct dp_consumer *c = new_consumer();
     allocate(10, 5);
@@ -98,7 +94,25 @@ static void *write_slowly(void *arg)
     return NULL;
 }
 
-static void a_write_under_way_at_the_fork_does_not_hold_the_child(void **state)
+TEST(the_parent_knows_the_hooks_object_before_a_fork)
+{
+    uintptr_t hook = (uintptr_t)_cmocka_run_group_tests; /* in a library of its own, in no stack of these tests */
+    dp_symbols_called_hooks_at(hook);
+    uint32_t n_objects = dp_objects_count();
+    dp_report_learn_for_children();
+    assert_int_equal(dp_objects_count(), n_objects + 1);
+    assert_int_equal(dp_object_find(hook), n_objects);
+    dp_symbols_called_hooks_at(0);
+}
+
+static pid_t child_of_a_sink;
+
+static void fork_in_the_sink(void)
+{
+    child_of_a_sink = do_fork();
+}
+
+TEST(a_write_under_way_at_the_fork_does_not_hold_the_child)
 {
     pthread_t thread;
     stuck = new_consumer();
@@ -128,14 +142,7 @@ static void a_write_under_way_at_the_fork_does_not_hold_the_child(void **state)
     dp_consumer_free(stuck);
 }
 
-static pid_t child_of_a_sink;
-
-static void fork_in_the_sink(void)
-{
-    child_of_a_sink = do_fork();
-}
-
-static void a_sink_that_forks_ends_the_write_in_the_child_only(void **state)
+TEST(a_sink_that_forks_ends_the_write_in_the_child_only)
 {
     struct dp_consumer *c = new_consumer();
     allocate(12, 3);
@@ -159,24 +166,4 @@ static void a_sink_that_forks_ends_the_write_in_the_child_only(void **state)
     dp_consumer_free(c);
 }
 
-static void the_parent_knows_the_hooks_object_before_a_fork(void **state)
-{
-    uintptr_t hook = (uintptr_t)_cmocka_run_group_tests; /* in a library of its own, in no stack of these tests */
-    dp_symbols_called_hooks_at(hook);
-    uint32_t n_objects = dp_objects_count();
-    dp_report_learn_for_children();
-    assert_int_equal(dp_objects_count(), n_objects + 1);
-    assert_int_equal(dp_object_find(hook), n_objects);
-    dp_symbols_called_hooks_at(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forked_child_begins_at_its_own_zero),
-        cmocka_unit_test(the_parent_knows_the_hooks_object_before_a_fork),
-        cmocka_unit_test(a_write_under_way_at_the_fork_does_not_hold_the_child),
-        cmocka_unit_test(a_sink_that_forks_ends_the_write_in_the_child_only),
-    };
-    return cmocka_run_group_tests(tests, records_begin, NULL);
-}
+UNIT(records_begin, NULL)

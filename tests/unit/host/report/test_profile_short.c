@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Profiles that are written while memory is short: the smallest rows are summed up, and nothing is lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +66,7 @@ static const struct said_row *overflow(void)
 }
 
 /* The first amount with which a profile can be written is found by trying; each further one must do, too. */
-static void the_smallest_rows_are_summed_up(void **state)
+TEST(the_smallest_rows_are_summed_up)
 {
     size_t n_short = 0, n_written = 0;
     for (size_t n_bytes = 400 << 10; n_bytes < 1600 << 10; n_bytes += 40 << 10) {
@@ -101,7 +97,7 @@ static void the_smallest_rows_are_summed_up(void **state)
 }
 
 /* It may be too little for rows of an unusual size. */
-static void rows_stay_in_order_where_memory_suffices_for_usual_ones(void **state)
+TEST(rows_stay_in_order_where_memory_suffices_for_usual_ones)
 {
     struct dp_consumer *c = new_consumer();
     allocate_all();
@@ -115,27 +111,8 @@ static void rows_stay_in_order_where_memory_suffices_for_usual_ones(void **state
     dp_consumer_free(c);
 }
 
-static void what_was_summed_up_and_dropped_comes_again(void **state)
-{
-    struct dp_consumer *c = new_consumer();
-    allocate_all();
-    for (size_t n_bytes = 400 << 10;; n_bytes += 16 << 10)
-        if (write_with(c, n_bytes) == 0)
-            break;
-    assert_true(said.n_rows < N && overflow());
-    assert_int_equal(dp_consumer_abandon(c), 0);
-    allocate(20000, 5);
-    write_and_commit(c);
-    sums_are(all_objects() + 5, all_objects() + 5);
-    release(20000, 5);
-    release_all();
-    write_and_commit(c);
-    sums_are(0, 0);
-    dp_consumer_free(c);
-}
-
 /* Each window is short of memory, and its changes differ from those of the window before. */
-static void windows_that_follow_each_other_are_all_short(void **state)
+TEST(windows_that_follow_each_other_are_all_short)
 {
     struct dp_consumer *c = new_consumer();
     size_t n_bytes = 400 << 10;
@@ -163,7 +140,7 @@ static void windows_that_follow_each_other_are_all_short(void **state)
 }
 
 /* Records for which the baseline has no entry, since there was no memory once: their sum has its own baseline. */
-static void records_without_an_entry_are_one_sum_in_each_window(void **state)
+TEST(records_without_an_entry_are_one_sum_in_each_window)
 {
     struct dp_consumer *c = new_consumer();
     for (unsigned i = 0; i < MANY; i++)
@@ -192,14 +169,23 @@ static void records_without_an_entry_are_one_sum_in_each_window(void **state)
     dp_consumer_free(c);
 }
 
-int main(void)
+TEST(what_was_summed_up_and_dropped_comes_again)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_smallest_rows_are_summed_up),
-        cmocka_unit_test(rows_stay_in_order_where_memory_suffices_for_usual_ones),
-        cmocka_unit_test(windows_that_follow_each_other_are_all_short),
-        cmocka_unit_test(records_without_an_entry_are_one_sum_in_each_window),
-        cmocka_unit_test(what_was_summed_up_and_dropped_comes_again),
-    };
-    return cmocka_run_group_tests(tests, records_begin, NULL);
+    struct dp_consumer *c = new_consumer();
+    allocate_all();
+    for (size_t n_bytes = 400 << 10;; n_bytes += 16 << 10)
+        if (write_with(c, n_bytes) == 0)
+            break;
+    assert_true(said.n_rows < N && overflow());
+    assert_int_equal(dp_consumer_abandon(c), 0);
+    allocate(20000, 5);
+    write_and_commit(c);
+    sums_are(all_objects() + 5, all_objects() + 5);
+    release(20000, 5);
+    release_all();
+    write_and_commit(c);
+    sums_are(0, 0);
+    dp_consumer_free(c);
 }
+
+UNIT(records_begin, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a profile for a database says beyond the events: filters by lock, titles, and windows that are not too long. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/stats.h"
 #include "host/report/totals.h"
@@ -46,7 +42,7 @@ static bool says(const char *text)
     return memmem(taken.bytes.at, taken.bytes.n, text, strlen(text)) != NULL;
 }
 
-static void a_filter_keeps_the_locks_that_it_names_and_others_get_the_rest(void **state)
+TEST(a_filter_keeps_the_locks_that_it_names_and_others_get_the_rest)
 {
     struct dp_consumer *mutex = block_consumer(1u << DELTAPROF_LOCK_MUTEX), *all = block_consumer(0);
     struct dp_consumer *two = block_consumer(1u << DELTAPROF_LOCK_MUTEX | 1u << DELTAPROF_LOCK_SEM);
@@ -68,7 +64,7 @@ static void a_filter_keeps_the_locks_that_it_names_and_others_get_the_rest(void 
     dp_consumer_free(two);
 }
 
-static void a_filter_is_no_filter_of_memory(void **state)
+TEST(a_filter_is_no_filter_of_memory)
 {
     struct dp_consumer *c = new_consumer();
     dp_consumer_filter(c, 1u << DELTAPROF_LOCK_MUTEX);
@@ -79,7 +75,7 @@ static void a_filter_is_no_filter_of_memory(void **state)
     dp_consumer_free(c);
 }
 
-static void comments_tell_the_kind_and_sum_the_locks_up(void **state)
+TEST(comments_tell_the_kind_and_sum_the_locks_up)
 {
     struct dp_consumer *c = block_consumer(0), *cond = block_consumer(1u << DELTAPROF_LOCK_COND);
     wait_on(DELTAPROF_LOCK_MUTEX, 1, 10, 1213000000);
@@ -101,7 +97,7 @@ static void comments_tell_the_kind_and_sum_the_locks_up(void **state)
     dp_consumer_free(c);
 }
 
-static void a_loss_is_told_by_its_kind(void **state)
+TEST(a_loss_is_told_by_its_kind)
 {
     static const char deep[] = "stacks cut short: more frames", ages[] = "3 profiles without ages",
                       frames[] = "11 frames shown as [overflow]", no_holder[] = "5 waits whose holder is unknown";
@@ -136,7 +132,7 @@ static void a_loss_is_told_by_its_kind(void **state)
     dp_consumer_free(c);
 }
 
-static void a_long_window_is_stated_as_one_that_databases_take(void **state)
+TEST(a_long_window_is_stated_as_one_that_databases_take)
 {
     const int64_t minute = 60 * INT64_C(1000000000);
     struct dp_consumer *c = new_consumer();
@@ -163,7 +159,7 @@ static void a_long_window_is_stated_as_one_that_databases_take(void **state)
     dp_consumer_free(c);
 }
 
-static void totals_are_those_of_the_profile(void **state)
+TEST(totals_are_those_of_the_profile)
 {
     struct dp_totals before, after;
     dp_totals_read(DELTAPROF_BLOCK, &before);
@@ -181,7 +177,7 @@ static void totals_are_those_of_the_profile(void **state)
     assert_int_equal(after.by_lock[0].contentions, 0);
 }
 
-static void a_stack_without_a_limit_is_as_long_as_by_default(void **state)
+TEST(a_stack_without_a_limit_is_as_long_as_by_default)
 {
     struct dp_config conf;
     struct rlimit before, limit;
@@ -199,16 +195,4 @@ static void a_stack_without_a_limit_is_as_long_as_by_default(void **state)
     setrlimit(RLIMIT_STACK, &before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_filter_keeps_the_locks_that_it_names_and_others_get_the_rest),
-        cmocka_unit_test(a_filter_is_no_filter_of_memory),
-        cmocka_unit_test(comments_tell_the_kind_and_sum_the_locks_up),
-        cmocka_unit_test(a_loss_is_told_by_its_kind),
-        cmocka_unit_test(a_long_window_is_stated_as_one_that_databases_take),
-        cmocka_unit_test(totals_are_those_of_the_profile),
-        cmocka_unit_test(a_stack_without_a_limit_is_as_long_as_by_default),
-    };
-    return cmocka_run_group_tests(tests, records_begin, NULL);
-}
+UNIT(records_begin, NULL)

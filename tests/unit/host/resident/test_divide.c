@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +28,7 @@ static char *map(size_t n_bytes)
 }
 
 /* The kernel places each new mapping below the last one and joins them, so the program's lies among the blocks. */
-static void large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not(void **state)
+TEST(large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not)
 {
     static char *blocks[BLOCKS], *mapped;
     struct dp_resident_parts before = divide();
@@ -55,7 +51,7 @@ static void large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_ar
 }
 
 /* As above, the profiler's mapping lies among the blocks, and the kernel joins them. */
-static void mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody(void **state)
+TEST(mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody)
 {
     enum { OWN = 12 << 20, TOUCHED = 5 << 20 };
     struct dp_resident_parts before = divide();
@@ -76,7 +72,7 @@ static void mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_count
     (void)state;
 }
 
-static void code_of_a_file_that_was_changed_has_private_pages(void **state)
+TEST(code_of_a_file_that_was_changed_has_private_pages)
 {
     enum { CODE = 2 << 20 };
     FILE *file = tmpfile();
@@ -95,7 +91,7 @@ static void code_of_a_file_that_was_changed_has_private_pages(void **state)
     (void)state;
 }
 
-static void a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends(void **state)
+TEST(a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends)
 {
     struct dp_resident_parts before = divide();
     static const size_t headers[][2] = {
@@ -112,7 +108,7 @@ static void a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends(v
 }
 
 /* The address space of a virtual machine's heap, or of a sanitizer's shadow: to ask for each page takes minutes. */
-static void a_range_that_was_only_reserved_is_not_searched(void **state)
+TEST(a_range_that_was_only_reserved_is_not_searched)
 {
     size_t n_bytes = (size_t)32 << 40;
     char *at = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -148,7 +144,7 @@ static size_t stays(size_t n, int flags)
     return 64;
 }
 
-static void classes_of_any_size_are_those_that_the_allocator_told_once(void **state)
+TEST(classes_of_any_size_are_those_that_the_allocator_told_once)
 {
     size_t (*const allocators[])(size_t, int) = {by_quarters, by_16, by_pages};
     assert_int_equal(dp_resident_class_of(100), 100);
@@ -162,15 +158,4 @@ static void classes_of_any_size_are_those_that_the_allocator_told_once(void **st
     (void)state;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not),
-        cmocka_unit_test(mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody),
-        cmocka_unit_test(code_of_a_file_that_was_changed_has_private_pages),
-        cmocka_unit_test(a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends),
-        cmocka_unit_test(a_range_that_was_only_reserved_is_not_searched),
-        cmocka_unit_test(classes_of_any_size_are_those_that_the_allocator_told_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

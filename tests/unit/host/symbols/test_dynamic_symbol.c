@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Dynamic symbols of files that the test lays out itself, in which each edge of the hash table can be chosen. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/symbols/dynamic_symbol.h"
 
@@ -58,7 +54,7 @@ static struct dl_phdr_info lay_out(void)
     return (struct dl_phdr_info){.dlpi_phdr = file.phdr, .dlpi_phnum = 2};
 }
 
-static void a_name_is_found_behind_another_of_the_same_hash(void **state)
+TEST(a_name_is_found_behind_another_of_the_same_hash)
 {
     struct dl_phdr_info info = lay_out();
     assert_ptr_equal(dp_symbols_dynamic_find(&info, "bA"), &file.symbols[3]);
@@ -67,7 +63,7 @@ static void a_name_is_found_behind_another_of_the_same_hash(void **state)
     assert_ptr_equal(dp_symbols_dynamic_find(&info, "ab"), &file.symbols[3]);
 }
 
-static void a_chain_ends_at_its_last_symbol(void **state)
+TEST(a_chain_ends_at_its_last_symbol)
 {
     struct dl_phdr_info info = lay_out();
     file.hash.chain[0] |= 1;
@@ -75,14 +71,14 @@ static void a_chain_ends_at_its_last_symbol(void **state)
     assert_ptr_equal(dp_symbols_dynamic_find(&info, "bA"), &file.symbols[3]);
 }
 
-static void a_symbol_that_another_file_defines_is_not_found(void **state)
+TEST(a_symbol_that_another_file_defines_is_not_found)
 {
     struct dl_phdr_info info = lay_out();
     file.symbols[4].st_shndx = SHN_UNDEF;
     assert_null(dp_symbols_dynamic_find(&info, "ab"));
 }
 
-static void an_empty_bucket_has_no_symbols(void **state)
+TEST(an_empty_bucket_has_no_symbols)
 {
     struct dl_phdr_info info = lay_out();
     assert_null(dp_symbols_dynamic_find(&info, "two"));
@@ -90,7 +86,7 @@ static void an_empty_bucket_has_no_symbols(void **state)
     assert_null(dp_symbols_dynamic_find(&info, "ab"));
 }
 
-static void a_file_without_one_of_the_tables_defines_nothing(void **state)
+TEST(a_file_without_one_of_the_tables_defines_nothing)
 {
     for (size_t i = 0; i < 3; i++) {
         struct dl_phdr_info info = lay_out();
@@ -103,7 +99,7 @@ static void a_file_without_one_of_the_tables_defines_nothing(void **state)
 }
 
 /* As in the kernel's own file, whose dynamic section is read-only. */
-static void addresses_may_be_relative_to_the_file(void **state)
+TEST(addresses_may_be_relative_to_the_file)
 {
     struct dl_phdr_info info = lay_out();
     info.dlpi_addr = (uintptr_t)&file;
@@ -122,23 +118,11 @@ static int find_exit(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
     return symbol != NULL;
 }
 
-static void a_function_of_libc_is_where_dlsym_finds_it(void **state)
+TEST(a_function_of_libc_is_where_dlsym_finds_it)
 {
     uintptr_t found = 0;
     dl_iterate_phdr(find_exit, &found);
     assert_int_equal(found, (uintptr_t)dlsym(RTLD_DEFAULT, "exit"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_found_behind_another_of_the_same_hash),
-        cmocka_unit_test(a_chain_ends_at_its_last_symbol),
-        cmocka_unit_test(a_symbol_that_another_file_defines_is_not_found),
-        cmocka_unit_test(an_empty_bucket_has_no_symbols),
-        cmocka_unit_test(a_file_without_one_of_the_tables_defines_nothing),
-        cmocka_unit_test(addresses_may_be_relative_to_the_file),
-        cmocka_unit_test(a_function_of_libc_is_where_dlsym_finds_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

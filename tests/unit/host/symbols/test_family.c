@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names that are shared over fork: what one process entered, all others of its family find, and nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +44,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void what_one_process_entered_another_finds(void **state)
+TEST(what_one_process_entered_another_finds)
 {
     pid_t pid = fork();
     if (!pid) {
@@ -70,7 +66,7 @@ static void what_one_process_entered_another_finds(void **state)
     assert_int_equal(find(101), 0);
 }
 
-static void a_place_is_one_of_a_file_and_a_source(void **state)
+TEST(a_place_is_one_of_a_file_and_a_source)
 {
     put(200, "f", NULL);
     struct dp_symbols_family_key key = key_of(200);
@@ -83,7 +79,7 @@ static void a_place_is_one_of_a_file_and_a_source(void **state)
     assert_int_equal(find(200), 2);
 }
 
-static void names_that_do_not_fit_are_not_shared(void **state)
+TEST(names_that_do_not_fit_are_not_shared)
 {
     static char name[DP_FAMILY_ENTRY_BYTES];
     memset(name, 'x', sizeof name - 1);
@@ -95,7 +91,7 @@ static void names_that_do_not_fit_are_not_shared(void **state)
     assert_string_equal(found[0].name, name);
 }
 
-static void a_full_table_still_answers(void **state)
+TEST(a_full_table_still_answers)
 {
     put(400, "first", NULL);
     for (uint64_t i = 0; i < 20000; i++)
@@ -110,13 +106,4 @@ static void a_full_table_still_answers(void **state)
     assert_true(n > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_one_process_entered_another_finds),
-        cmocka_unit_test(a_place_is_one_of_a_file_and_a_source),
-        cmocka_unit_test(names_that_do_not_fit_are_not_shared),
-        cmocka_unit_test(a_full_table_still_answers),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+UNIT(setup, NULL)

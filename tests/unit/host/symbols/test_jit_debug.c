@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists that a compiler at run time may keep for debuggers, also inconsistent ones. Here the test is the compiler. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/symbols/jit_debug.c"
 
@@ -73,7 +69,7 @@ static void assert_named(uintptr_t pc, const char *name)
         assert_string_equal(line.name, name);
 }
 
-static void a_function_is_named_from_its_first_byte_to_its_last(void **state)
+TEST_WITH(begin, NULL, a_function_is_named_from_its_first_byte_to_its_last)
 {
     struct elf file = make_file(ET_EXEC, 0x5000);
     set_entry(0, &file, sizeof file);
@@ -87,7 +83,7 @@ static void a_function_is_named_from_its_first_byte_to_its_last(void **state)
     assert_named(0x5018, NULL);
 }
 
-static void symbols_of_objects_are_relative_to_their_section(void **state)
+TEST_WITH(begin, NULL, symbols_of_objects_are_relative_to_their_section)
 {
     struct elf file = make_file(ET_REL, 0x40);
     file.symbols[2].st_shndx = 4; /* there is none */
@@ -99,7 +95,7 @@ static void symbols_of_objects_are_relative_to_their_section(void **state)
     assert_int_equal(jit.pieces.n, 1);
 }
 
-static void entries_without_a_file_do_not_hide_the_others(void **state)
+TEST_WITH(begin, NULL, entries_without_a_file_do_not_hide_the_others)
 {
     struct elf file = make_file(ET_EXEC, 0x5000);
     set_entry(0, &file, 0);
@@ -112,7 +108,7 @@ static void entries_without_a_file_do_not_hide_the_others(void **state)
     assert_named(0x5000, "one");
 }
 
-static void a_list_is_read_again_only_if_it_changed(void **state)
+TEST_WITH(begin, NULL, a_list_is_read_again_only_if_it_changed)
 {
     struct elf file = make_file(ET_EXEC, 0x5000), other = make_file(ET_EXEC, 0x7000);
     set_entry(0, &file, sizeof file);
@@ -137,7 +133,7 @@ static void a_list_is_read_again_only_if_it_changed(void **state)
 }
 
 /* Each copy ends where its memory ends, so that a byte beyond it would be a fault under valgrind or a sanitizer. */
-static void a_file_that_is_cut_anywhere_names_nothing_beyond(void **state)
+TEST_WITH(begin, NULL, a_file_that_is_cut_anywhere_names_nothing_beyond)
 {
     struct elf file = make_file(ET_EXEC, 0x5000);
     for (size_t n = 1; n < sizeof file; n += n < offsetof(struct elf, names) + 16 ? 1 : 97) {
@@ -149,7 +145,7 @@ static void a_file_that_is_cut_anywhere_names_nothing_beyond(void **state)
     }
 }
 
-static void a_name_has_at_most_1023_bytes(void **state)
+TEST_WITH(begin, NULL, a_name_has_at_most_1023_bytes)
 {
     for (size_t n = NAME_MAX_BYTES - 1; n <= NAME_MAX_BYTES; n++) {
         struct elf file = make_file(ET_EXEC, 0x5000);
@@ -163,7 +159,7 @@ static void a_name_has_at_most_1023_bytes(void **state)
     }
 }
 
-static void fields_that_lie_name_nothing(void **state)
+TEST_WITH(begin, NULL, fields_that_lie_name_nothing)
 {
     struct elf file = make_file(ET_EXEC, 0x5000), wrong[8];
     for (size_t i = 0; i < 8; i++)
@@ -185,16 +181,4 @@ static void fields_that_lie_name_nothing(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_function_is_named_from_its_first_byte_to_its_last, begin),
-        cmocka_unit_test_setup(symbols_of_objects_are_relative_to_their_section, begin),
-        cmocka_unit_test_setup(entries_without_a_file_do_not_hide_the_others, begin),
-        cmocka_unit_test_setup(a_list_is_read_again_only_if_it_changed, begin),
-        cmocka_unit_test_setup(a_file_that_is_cut_anywhere_names_nothing_beyond, begin),
-        cmocka_unit_test_setup(a_name_has_at_most_1023_bytes, begin),
-        cmocka_unit_test_setup(fields_that_lie_name_nothing, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

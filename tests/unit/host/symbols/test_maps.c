@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -62,7 +58,7 @@ static void same_segment(const struct dp_symbols_mapping *m, const struct opened
     assert_true(strlen(m->build_id) >= 32);
 }
 
-static void the_main_program_is_first(void **state)
+TEST(the_main_program_is_first)
 {
     char self[PATH_MAX];
     self[readlink("/proc/self/exe", self, sizeof self - 1)] = 0;
@@ -74,7 +70,7 @@ static void the_main_program_is_first(void **state)
     assert_int_equal(dp_symbols_maps_find(dp_frame_intern(here)), DP_MAPPING_MAIN);
 }
 
-static void a_closed_library_keeps_its_mapping(void **state)
+TEST(a_closed_library_keeps_its_mapping)
 {
     struct opened o = open_library(library[0]);
     dp_frame_id id = dp_frame_intern(o.pc);
@@ -94,7 +90,7 @@ static void a_closed_library_keeps_its_mapping(void **state)
     }
 }
 
-static void another_library_at_its_address_is_another_mapping(void **state)
+TEST(another_library_at_its_address_is_another_mapping)
 {
     struct opened a = open_library(library[0]);
     dp_frame_id of_a = dp_frame_intern(a.pc);
@@ -121,7 +117,7 @@ static void copy_library(const char *from)
     assert_int_equal(system(command), 0);
 }
 
-static void a_library_that_is_gone_before_any_report_is_read_from_its_file(void **state)
+TEST(a_library_that_is_gone_before_any_report_is_read_from_its_file)
 {
     if (!dp_loader_answers())
         skip(); /* an older glibc leaves its headers, not the name of its file */
@@ -133,7 +129,7 @@ static void a_library_that_is_gone_before_any_report_is_read_from_its_file(void 
     same_segment(&m, &o, copy);
 }
 
-static void a_file_that_has_become_another_is_not_believed(void **state)
+TEST(a_file_that_has_become_another_is_not_believed)
 {
     copy_library(library[3]);
     struct opened o = open_library(copy);
@@ -149,7 +145,7 @@ static void a_file_that_has_become_another_is_not_believed(void **state)
     assert_true(m.start <= object->start && object->end <= m.limit);
 }
 
-static void code_without_a_file_is_anonymous(void **state)
+TEST(code_without_a_file_is_anonymous)
 {
     void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(dp_symbols_maps_find(dp_frame_intern((uintptr_t)code + 5)), DP_MAPPING_ANON);
@@ -158,7 +154,7 @@ static void code_without_a_file_is_anonymous(void **state)
     munmap(code, 4096);
 }
 
-static void a_code_file_that_the_loader_does_not_know_is_a_mapping(void **state)
+TEST(a_code_file_that_the_loader_does_not_know_is_a_mapping)
 {
     const size_t page = dp_page_bytes();
     char self[PATH_MAX];
@@ -185,21 +181,12 @@ static void a_code_file_that_the_loader_does_not_know_is_a_mapping(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_main_program_is_first),
-        cmocka_unit_test(a_closed_library_keeps_its_mapping),
-        cmocka_unit_test(another_library_at_its_address_is_another_mapping),
-        cmocka_unit_test(a_library_that_is_gone_before_any_report_is_read_from_its_file),
-        cmocka_unit_test(a_file_that_has_become_another_is_not_believed),
-        cmocka_unit_test(code_without_a_file_is_anonymous),
-        cmocka_unit_test(a_code_file_that_the_loader_does_not_know_is_a_mapping),
-    };
     struct dp_config conf;
     library = argv + 1;
     dp_config_init(&conf);
     if (argc < 5 || dp_record_init(&conf) || scratch_directory(top, sizeof top, "maps"))
         return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit(NULL, NULL);
     unlink(copy);
     rmdir(top);
     return failed;

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 
 #include "host/symbols/name_set.h"
 
-static void a_string_is_kept_once_at_one_address(void **state)
+TEST(a_string_is_kept_once_at_one_address)
 {
     static struct dp_symbols_names set;
     static const char *kept[3000];
@@ -33,7 +29,7 @@ static void a_string_is_kept_once_at_one_address(void **state)
 }
 
 /* Around the size of the first chunk, and of the others. */
-static void a_string_may_be_as_long_as_a_chunk_and_longer(void **state)
+TEST(a_string_may_be_as_long_as_a_chunk_and_longer)
 {
     static char text[70 << 10];
     memset(text, 'n', sizeof text);
@@ -54,11 +50,4 @@ static void a_string_may_be_as_long_as_a_chunk_and_longer(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_string_is_kept_once_at_one_address),
-        cmocka_unit_test(a_string_may_be_as_long_as_a_chunk_and_longer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -12,7 +8,7 @@
 
 #include "host/symbols/segment.h"
 
-static void the_segment_of_our_own_code_is_found(void **state)
+TEST(the_segment_of_our_own_code_is_found)
 {
     struct dp_symbols_segments s = {0};
     for (int again = 0; again < 2; again++) {
@@ -30,7 +26,7 @@ static void the_segment_of_our_own_code_is_found(void **state)
     dp_symbols_segments_fini(&s);
 }
 
-static void a_file_tells_what_the_kernel_mapped(void **state)
+TEST(a_file_tells_what_the_kernel_mapped)
 {
     struct dp_symbols_segments s = {0};
     assert_int_equal(dp_symbols_segments_read(&s), 0);
@@ -51,11 +47,4 @@ static void a_file_tells_what_the_kernel_mapped(void **state)
     dp_symbols_segments_fini(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_segment_of_our_own_code_is_found),
-        cmocka_unit_test(a_file_tells_what_the_kernel_mapped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

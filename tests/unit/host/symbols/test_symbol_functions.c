@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -22,9 +18,8 @@ static const char *kept(const char *text)
     return copy;
 }
 
-static void a_name_is_kept_once_with_its_length_and_hash(void **state)
+TEST(a_name_is_kept_once_with_its_length_and_hash)
 {
-    (void)state;
     const char *once = kept("net.(*conn).Read"), *again = kept("net.(*conn).Read"),
                *other = kept("net.(*conn).Rea\xff");
     assert_ptr_equal(once, again);
@@ -45,9 +40,8 @@ static struct dp_symbols_function numbered(unsigned i)
     return f;
 }
 
-static void functions_differ_by_any_value_and_keep_their_numbers(void **state)
+TEST(functions_differ_by_any_value_and_keep_their_numbers)
 {
-    (void)state;
     static const struct dp_symbols_function *all[MANY];
     for (unsigned i = 0; i < MANY; i++) {
         struct dp_symbols_function f = numbered(i);
@@ -66,9 +60,8 @@ static void functions_differ_by_any_value_and_keep_their_numbers(void **state)
     }
 }
 
-static void in_a_child_old_numbers_stay_and_new_ones_follow(void **state)
+TEST(in_a_child_old_numbers_stay_and_new_ones_follow)
 {
-    (void)state;
     struct dp_symbols_function f = numbered(0), g = numbered(1);
     const struct dp_symbols_function *before = dp_symbols_functions_keep(&f);
     uint32_t number = before->number;
@@ -81,12 +74,4 @@ static void in_a_child_old_numbers_stay_and_new_ones_follow(void **state)
     assert_ptr_equal(dp_symbols_functions_keep(&f), after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_kept_once_with_its_length_and_hash),
-        cmocka_unit_test(functions_differ_by_any_value_and_keep_their_numbers),
-        cmocka_unit_test(in_a_child_old_numbers_stay_and_new_ones_follow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

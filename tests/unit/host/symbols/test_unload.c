@@ -3,11 +3,7 @@
  * A stack through a library that is closed, then the same stack, word for word, through another in its place: whatever
  * is remembered of the first names the wrong file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -80,12 +76,12 @@ static void each_in_turn(void)
     }
 }
 
-static void nothing_is_remembered_of_a_closed_library(void **state)
+TEST(nothing_is_remembered_of_a_closed_library)
 {
     each_in_turn();
 }
 
-static void nothing_is_remembered_while_another_thread_closes_one(void **state)
+TEST(nothing_is_remembered_while_another_thread_closes_one)
 {
     dp_objects_unload_begin();
     each_in_turn();
@@ -105,12 +101,8 @@ static int starts(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_remembered_of_a_closed_library),
-        cmocka_unit_test(nothing_is_remembered_while_another_thread_closes_one),
-    };
     if (argc != 1 + LIBRARIES)
         return 1;
     library = argv + 1;
-    return cmocka_run_group_tests(tests, starts, NULL);
+    return run_unit(starts, NULL);
 }

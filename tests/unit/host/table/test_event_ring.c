@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,7 +32,7 @@ static uint64_t take(struct dp_timed_event *last)
     return n_events;
 }
 
-static void off_nothing_is_kept(void **state)
+TEST(off_nothing_is_kept)
 {
     struct dp_timed_event event;
     assert_int_equal(dp_events_tune(false, 0), 0);
@@ -50,7 +46,7 @@ static void off_nothing_is_kept(void **state)
     assert_int_equal(dp_events_tune(true, 0), 0);
 }
 
-static void an_event_comes_out_as_it_went_in(void **state)
+TEST(an_event_comes_out_as_it_went_in)
 {
     struct dp_timed_event event;
     int64_t before = dp_clock_ns();
@@ -68,26 +64,7 @@ static void an_event_comes_out_as_it_went_in(void **state)
     assert_in_range(event.time_ns, before, dp_clock_ns());
 }
 
-static void a_full_ring_keeps_the_first_and_counts_the_rest(void **state)
-{
-    struct dp_timed_event event;
-    uint64_t before = lost(), first, end;
-    for (int64_t i = 0; i < 3 * N; i++)
-        dp_events_add(DP_KIND_HEAP, 1, 1, i, 0, 0);
-    assert_int_equal(lost() - before, 2 * N);
-    dp_events_range(&first, &end);
-    assert_true(dp_events_read(first, &event));
-    assert_int_equal(event.value, 0);
-    dp_events_range(&first, &end); /* a failed write: they are still there */
-    assert_int_equal(end - first, N);
-    assert_int_equal(take(&event), N);
-    assert_int_equal(event.value, N - 1);
-    dp_events_add(DP_KIND_HEAP, 1, 1, 77, 0, 0);
-    assert_int_equal(take(&event), 1);
-    assert_int_equal(event.value, 77);
-}
-
-static void a_trace_is_that_of_the_thread_and_takes_a_second_place(void **state)
+TEST(a_trace_is_that_of_the_thread_and_takes_a_second_place)
 {
     struct dp_timed_event event;
     uint64_t before = lost();
@@ -104,6 +81,25 @@ static void a_trace_is_that_of_the_thread_and_takes_a_second_place(void **state)
     dp_events_add(DP_KIND_HEAP, 1, 1, 5, 0, 0);
     assert_int_equal(take(&event), 1);
     assert_false(event.is_traced);
+}
+
+TEST(a_full_ring_keeps_the_first_and_counts_the_rest)
+{
+    struct dp_timed_event event;
+    uint64_t before = lost(), first, end;
+    for (int64_t i = 0; i < 3 * N; i++)
+        dp_events_add(DP_KIND_HEAP, 1, 1, i, 0, 0);
+    assert_int_equal(lost() - before, 2 * N);
+    dp_events_range(&first, &end);
+    assert_true(dp_events_read(first, &event));
+    assert_int_equal(event.value, 0);
+    dp_events_range(&first, &end); /* a failed write: they are still there */
+    assert_int_equal(end - first, N);
+    assert_int_equal(take(&event), N);
+    assert_int_equal(event.value, N - 1);
+    dp_events_add(DP_KIND_HEAP, 1, 1, 77, 0, 0);
+    assert_int_equal(take(&event), 1);
+    assert_int_equal(event.value, 77);
 }
 
 static void *add_many(void *unused)
@@ -151,7 +147,7 @@ static void *take_many(void *sum)
     return NULL;
 }
 
-static void many_threads_lose_nothing_but_what_is_counted(void **state)
+TEST(many_threads_lose_nothing_but_what_is_counted)
 {
     pthread_t threads[N_THREADS], reader;
     int64_t sum = 0;
@@ -166,7 +162,7 @@ static void many_threads_lose_nothing_but_what_is_counted(void **state)
     assert_int_equal(sum + (int64_t)(lost() - before), N_THREADS * EACH);
 }
 
-static void a_child_begins_with_an_empty_ring(void **state)
+TEST(a_child_begins_with_an_empty_ring)
 {
     struct dp_timed_event event;
     dp_events_add(DP_KIND_HEAP, 1, 1, 5, 0, 0);
@@ -183,15 +179,4 @@ static void a_child_begins_with_an_empty_ring(void **state)
     assert_int_equal(take(&event), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(off_nothing_is_kept),
-        cmocka_unit_test(an_event_comes_out_as_it_went_in),
-        cmocka_unit_test(a_trace_is_that_of_the_thread_and_takes_a_second_place),
-        cmocka_unit_test(a_full_ring_keeps_the_first_and_counts_the_rest),
-        cmocka_unit_test(many_threads_lose_nothing_but_what_is_counted),
-        cmocka_unit_test(a_child_begins_with_an_empty_ring),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -5,12 +5,10 @@
 #include <deltaprof/hooks.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/unit.h"
 
 static struct dp_label pairs[8];
 
@@ -25,7 +23,7 @@ static size_t now(void)
     return dp_labels_get(labels_now(), pairs, 8);
 }
 
-static void pairs_nest(void **state)
+TEST(pairs_nest)
 {
     deltaprof_label_push("endpoint", "/x");
     deltaprof_label_push("tenant", "blue");
@@ -41,7 +39,7 @@ static void pairs_nest(void **state)
     assert_int_equal(labels_now(), 0);
 }
 
-static void the_same_pairs_are_the_same_set(void **state)
+TEST(the_same_pairs_are_the_same_set)
 {
     deltaprof_label_push("endpoint", "/x");
     uint32_t first = labels_now();
@@ -54,7 +52,7 @@ static void the_same_pairs_are_the_same_set(void **state)
     deltaprof_labels_swap(0);
 }
 
-static void a_runtime_gives_labels_with_a_stack(void **state)
+TEST(a_runtime_gives_labels_with_a_stack)
 {
     deltaprof_label_push("endpoint", "/x");
     deltaprof_label_push("endpoint", "/task");
@@ -67,7 +65,7 @@ static void a_runtime_gives_labels_with_a_stack(void **state)
     deltaprof_labels_swap(0);
 }
 
-static void an_inner_pair_hides_an_outer_one_of_its_key(void **state)
+TEST(an_inner_pair_hides_an_outer_one_of_its_key)
 {
     deltaprof_label_push("endpoint", "/x");
     deltaprof_label_push("endpoint", "/y");
@@ -78,7 +76,7 @@ static void an_inner_pair_hides_an_outer_one_of_its_key(void **state)
     deltaprof_label_pop();
 }
 
-static void a_lock_s_kind_stands_beside_them(void **state)
+TEST(a_lock_s_kind_stands_beside_them)
 {
     deltaprof_label_push("endpoint", "/x");
     assert_int_equal(dp_labels_get(labels_now() | dp_labels_of_lock(DELTAPROF_LOCK_COND), pairs, 8), 2);
@@ -88,7 +86,7 @@ static void a_lock_s_kind_stands_beside_them(void **state)
     deltaprof_label_pop();
 }
 
-static void reserved_keys_give_no_label_and_their_pops_match(void **state)
+TEST(reserved_keys_give_no_label_and_their_pops_match)
 {
     deltaprof_label_push("endpoint", "/x");
     deltaprof_label_push("lock", "mine");
@@ -103,7 +101,7 @@ static void reserved_keys_give_no_label_and_their_pops_match(void **state)
     assert_int_equal(now(), 0);
 }
 
-static void long_texts_are_cut_between_characters(void **state)
+TEST(long_texts_are_cut_between_characters)
 {
     char value[200];
     memset(value, 'v', sizeof value);
@@ -122,7 +120,7 @@ static void *in_a_thread(void *set)
     return NULL;
 }
 
-static void a_set_moves_to_another_thread(void **state)
+TEST(a_set_moves_to_another_thread)
 {
     pthread_t thread;
     deltaprof_label_push("endpoint", "/task");
@@ -136,7 +134,7 @@ static void a_set_moves_to_another_thread(void **state)
     assert_int_equal(now(), 0);
 }
 
-static void a_thread_s_name_is_a_label_while_the_key_is_on(void **state)
+TEST(a_thread_s_name_is_a_label_while_the_key_is_on)
 {
     assert_int_equal(pthread_setname_np(pthread_self(), "first"), 0);
     dp_labels_add(true, false);
@@ -172,7 +170,7 @@ static void *push_all(void *at)
     return NULL;
 }
 
-static void threads_that_push_a_new_pair_at_once_have_one_set(void **state)
+TEST(threads_that_push_a_new_pair_at_once_have_one_set)
 {
     pthread_t threads[PUSHERS];
     pthread_barrier_init(&all_push, NULL, PUSHERS);
@@ -191,7 +189,7 @@ static void threads_that_push_a_new_pair_at_once_have_one_set(void **state)
 }
 
 /* The last one: it fills the table. */
-static void too_many_values_become_other(void **state)
+TEST(too_many_values_become_other)
 {
     char value[16];
     unsigned n_other = 0;
@@ -217,20 +215,4 @@ static void too_many_values_become_other(void **state)
     assert_int_equal(now(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_nest),
-        cmocka_unit_test(the_same_pairs_are_the_same_set),
-        cmocka_unit_test(a_runtime_gives_labels_with_a_stack),
-        cmocka_unit_test(an_inner_pair_hides_an_outer_one_of_its_key),
-        cmocka_unit_test(a_lock_s_kind_stands_beside_them),
-        cmocka_unit_test(reserved_keys_give_no_label_and_their_pops_match),
-        cmocka_unit_test(long_texts_are_cut_between_characters),
-        cmocka_unit_test(a_set_moves_to_another_thread),
-        cmocka_unit_test(a_thread_s_name_is_a_label_while_the_key_is_on),
-        cmocka_unit_test(threads_that_push_a_new_pair_at_once_have_one_set),
-        cmocka_unit_test(too_many_values_become_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

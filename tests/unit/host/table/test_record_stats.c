@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/stats.h"
 #include "host/api/recording.h"
@@ -25,7 +21,7 @@ static void add_records(unsigned kind, dp_frame_id first, dp_frame_id n)
     }
 }
 
-static void records_of_all_kinds_are_counted_once(void **state)
+TEST(records_of_all_kinds_are_counted_once)
 {
     struct deltaprof_stats before, after;
     dp_record_stats(&before);
@@ -38,7 +34,7 @@ static void records_of_all_kinds_are_counted_once(void **state)
     assert_int_equal(after.memory_bytes >= before.memory_bytes, 1);
 }
 
-static void each_loss_has_its_own_number(void **state)
+TEST(each_loss_has_its_own_number)
 {
     static const struct {
         unsigned stat;
@@ -68,11 +64,4 @@ static void each_loss_has_its_own_number(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_of_all_kinds_are_counted_once),
-        cmocka_unit_test(each_loss_has_its_own_number),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 #include <sys/resource.h>
 
@@ -39,7 +35,7 @@ static long page_faults(void)
     return usage.ru_minflt;
 }
 
-static void the_zero_of_empty_tables_touches_no_memory(void **state)
+TEST(the_zero_of_empty_tables_touches_no_memory)
 {
     struct dp_table_base base;
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
@@ -53,13 +49,13 @@ static void the_zero_of_empty_tables_touches_no_memory(void **state)
     }
 }
 
-static void the_tables_stay_within_their_budget(void **state)
+TEST(the_tables_stay_within_their_budget)
 {
     assert_true(dp_mem_used() <= KINDS_BYTES + 16 * 4096);
     assert_true(dp_mem_used() > KINDS_BYTES / 10 * 7);
 }
 
-static void record_0_is_the_overflow_row(void **state)
+TEST(record_0_is_the_overflow_row)
 {
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         const struct dp_record *record = dp_table_record(kind, 0);
@@ -69,7 +65,7 @@ static void record_0_is_the_overflow_row(void **state)
     }
 }
 
-static void a_record_is_its_kind_heap_labels_and_frames(void **state)
+TEST(a_record_is_its_kind_heap_labels_and_frames)
 {
     dp_frame_id frames[8], others[8];
     struct dp_stack a = stack_of(frames, 8, 100), shorter = a, other = stack_of(others, 8, 100);
@@ -93,7 +89,7 @@ static void a_record_is_its_kind_heap_labels_and_frames(void **state)
     assert_int_equal(dp_table_count(DP_KIND_MUTEX), 2);
 }
 
-static void a_hash_that_everything_shares_only_costs_time(void **state)
+TEST(a_hash_that_everything_shares_only_costs_time)
 {
     dp_frame_id frames[4];
     dp_record_id ids[20];
@@ -113,7 +109,7 @@ static void a_hash_that_everything_shares_only_costs_time(void **state)
 }
 
 /* Bounds what a search costs: 64 words of the index. */
-static void of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overflow(void **state)
+TEST(of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overflow)
 {
     enum { PROBES = 64 };
     dp_frame_id frames[4];
@@ -133,7 +129,7 @@ static void of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overf
 }
 
 /* Of stacks that share a hash, whichever frame it is that differs. */
-static void every_frame_tells_stacks_apart(void **state)
+TEST(every_frame_tells_stacks_apart)
 {
     dp_frame_id frames[11];
     dp_record_id ids[12];
@@ -160,7 +156,7 @@ static void refuse_from(struct dp_shared_array *array, uint32_t committed, const
     dp_store_relaxed(&array->committed, all);
 }
 
-static void a_refused_page_uses_up_no_ids_and_no_frames(void **state)
+TEST(a_refused_page_uses_up_no_ids_and_no_frames)
 {
     enum { N = 50, DEPTH = 4 };
     dp_frame_id frames[N][DEPTH];
@@ -183,7 +179,7 @@ static void a_refused_page_uses_up_no_ids_and_no_frames(void **state)
 }
 
 /* Past thousands of single events a record gets stripes; nobody can tell from the sums. */
-static void a_hot_record_counts_on(void **state)
+TEST(a_hot_record_counts_on)
 {
     dp_frame_id frames[3];
     struct dp_stack stack = stack_of(frames, 3, 9000);
@@ -208,7 +204,7 @@ static void a_hot_record_counts_on(void **state)
     assert_int_equal(base.v, 10000000);
 }
 
-static void a_full_table_says_0_counts_it_and_still_finds_what_it_has(void **state)
+TEST(a_full_table_says_0_counts_it_and_still_finds_what_it_has)
 {
     dp_frame_id frames[2], deep[1024];
     struct dp_stack first = stack_of(frames, 2, 100000);
@@ -239,7 +235,7 @@ static void a_full_table_says_0_counts_it_and_still_finds_what_it_has(void **sta
     assert_int_equal(dp_table_intern(DP_KIND_HEAP, 0, 1, &stack), 0);
 }
 
-static void a_full_table_grows_while_there_is_memory_to_spare(void **state)
+TEST(a_full_table_grows_while_there_is_memory_to_spare)
 {
     dp_frame_id frames[1024];
     struct dp_stack stack = stack_of(frames, 1024, 7);
@@ -258,20 +254,4 @@ static void a_full_table_grows_while_there_is_memory_to_spare(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_zero_of_empty_tables_touches_no_memory),
-        cmocka_unit_test(the_tables_stay_within_their_budget),
-        cmocka_unit_test(record_0_is_the_overflow_row),
-        cmocka_unit_test(a_record_is_its_kind_heap_labels_and_frames),
-        cmocka_unit_test(a_hash_that_everything_shares_only_costs_time),
-        cmocka_unit_test(of_more_than_64_stacks_with_one_hash_the_others_are_counted_as_overflow),
-        cmocka_unit_test(every_frame_tells_stacks_apart),
-        cmocka_unit_test(a_refused_page_uses_up_no_ids_and_no_frames),
-        cmocka_unit_test(a_hot_record_counts_on),
-        cmocka_unit_test(a_full_table_says_0_counts_it_and_still_finds_what_it_has),
-        cmocka_unit_test(a_full_table_grows_while_there_is_memory_to_spare),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "host/thread/gate.h"
 #include "host/api/recording.h"
@@ -51,7 +47,7 @@ static int start(void **state)
     return err;
 }
 
-static void only_page_boundaries_are_asked_about(void **state)
+TEST(only_page_boundaries_are_asked_about)
 {
     assert_false(passes(PAGE));
     assert_false(passes(MAPPED));
@@ -67,7 +63,7 @@ static void only_page_boundaries_are_asked_about(void **state)
     assert_true(passes(ELSEWHERE));
 }
 
-static void every_free_asks_while_a_sample_lies_elsewhere(void **state)
+TEST(every_free_asks_while_a_sample_lies_elsewhere)
 {
     struct dp_counts before = totals();
     allocate(0, ELSEWHERE);
@@ -89,7 +85,7 @@ static bool page_passes(const void *ptr)
     return deltaprof_gate_page_passes(&gate, ptr);
 }
 
-static void a_page_without_a_sample_is_not_looked_up(void **state)
+TEST(a_page_without_a_sample_is_not_looked_up)
 {
     const char *neighbour = (const char *)ELSEWHERE + 0x100, *cyclic = (const char *)ELSEWHERE + (256 << 20);
     assert_true(page_passes(ELSEWHERE));
@@ -109,7 +105,7 @@ static void a_page_without_a_sample_is_not_looked_up(void **state)
     assert_true(page_passes(PAGE));
 }
 
-static void a_page_of_many_samples_is_looked_up_for_ever(void **state)
+TEST(a_page_of_many_samples_is_looked_up_for_ever)
 {
     enum { MANY_BLOCKS = 256, STEP = 16 };
     char *page = (char *)CROWDED;
@@ -123,7 +119,7 @@ static void a_page_of_many_samples_is_looked_up_for_ever(void **state)
     assert_true(passes(ELSEWHERE));
 }
 
-static void a_marked_page_is_looked_up_for_ever(void **state)
+TEST(a_marked_page_is_looked_up_for_ever)
 {
     assert_true(page_passes(MARKED));
     deltaprof_filter_mark(MARKED, 1);
@@ -133,7 +129,7 @@ static void a_marked_page_is_looked_up_for_ever(void **state)
     assert_true(deltaprof_gate_may_be_live(&gate, MARKED));
 }
 
-static void an_address_that_comes_twice_counts_once(void **state)
+TEST(an_address_that_comes_twice_counts_once)
 {
     allocate(0, ELSEWHERE);
     allocate(0, ELSEWHERE); /* freed where no hook saw it */
@@ -142,7 +138,7 @@ static void an_address_that_comes_twice_counts_once(void **state)
     assert_true(passes(ELSEWHERE));
 }
 
-static void other_heaps_have_no_gate(void **state)
+TEST(other_heaps_have_no_gate)
 {
     allocate(7, ELSEWHERE);
     assert_true(passes(ELSEWHERE));
@@ -150,7 +146,7 @@ static void other_heaps_have_no_gate(void **state)
     assert_true(passes(ELSEWHERE));
 }
 
-static void realloc_keeps_count(void **state)
+TEST(realloc_keeps_count)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -164,7 +160,7 @@ static void realloc_keeps_count(void **state)
     assert_true(passes(ELSEWHERE));
 }
 
-static void a_heap_that_shares_the_gate_counts_as_the_c_heap(void **state)
+TEST(a_heap_that_shares_the_gate_counts_as_the_c_heap)
 {
     assert_false(deltaprof_gate_passes(deltaprof_gate_share(0), ELSEWHERE));
     assert_ptr_equal(deltaprof_gate_share(8), &gate);
@@ -187,7 +183,7 @@ static void a_heap_that_shares_the_gate_counts_as_the_c_heap(void **state)
     deltaprof_free(7, ELSEWHERE);
 }
 
-static void hooks_pass_by_while_nothing_is_recorded(void **state)
+TEST(hooks_pass_by_while_nothing_is_recorded)
 {
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
     tune(0);
@@ -202,7 +198,7 @@ static void hooks_pass_by_while_nothing_is_recorded(void **state)
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
 }
 
-static void the_filter_is_not_asked_while_every_event_is_a_sample(void **state)
+TEST(the_filter_is_not_asked_while_every_event_is_a_sample)
 {
     assert_false(deltaprof_gate_may_be_live(&second, NEVER));
     second.heap_on = DELTAPROF_GATE_EVERY;
@@ -211,7 +207,7 @@ static void the_filter_is_not_asked_while_every_event_is_a_sample(void **state)
     assert_int_equal(gate.heap_on & DELTAPROF_GATE_EVERY, 0);
 }
 
-static void before_an_allocator_that_enters_no_hook_nothing_is_guarded(void **state)
+TEST(before_an_allocator_that_enters_no_hook_nothing_is_guarded)
 {
     int64_t kept = deltaprof_guard_enter();
     assert_true(deltaprof_gate_is_leaf(&gate));
@@ -231,7 +227,7 @@ static void before_an_allocator_that_enters_no_hook_nothing_is_guarded(void **st
     assert_false(deltaprof_gate_is_leaf(&second));
 }
 
-static void a_countdown_is_reached_by_its_offset(void **state)
+TEST(a_countdown_is_reached_by_its_offset)
 {
     int64_t kept = deltaprof_guard_enter(), rest;
     deltaprof_gate_restore(&gate, 1000);
@@ -245,7 +241,7 @@ static void a_countdown_is_reached_by_its_offset(void **state)
     deltaprof_guard_exit(kept);
 }
 
-static void a_second_gate_asks_for_everything(void **state)
+TEST(a_second_gate_asks_for_everything)
 {
     deltaprof_gate_open(&second, DELTAPROF_GIVES_PAGES);
     assert_true(deltaprof_gate_heap_on(&second) && deltaprof_gate_locks_on(&second));
@@ -253,7 +249,7 @@ static void a_second_gate_asks_for_everything(void **state)
 }
 
 /* Last: it is for good. */
-static void a_rate_that_gives_no_pages_shuts_the_gate(void **state)
+TEST(a_rate_that_gives_no_pages_shuts_the_gate)
 {
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
@@ -274,24 +270,4 @@ static void a_rate_that_gives_no_pages_shuts_the_gate(void **state)
     deltaprof_sample_end(&sample, NULL, &site);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_page_boundaries_are_asked_about),
-        cmocka_unit_test(every_free_asks_while_a_sample_lies_elsewhere),
-        cmocka_unit_test(a_page_without_a_sample_is_not_looked_up),
-        cmocka_unit_test(a_page_of_many_samples_is_looked_up_for_ever),
-        cmocka_unit_test(a_marked_page_is_looked_up_for_ever),
-        cmocka_unit_test(an_address_that_comes_twice_counts_once),
-        cmocka_unit_test(other_heaps_have_no_gate),
-        cmocka_unit_test(realloc_keeps_count),
-        cmocka_unit_test(a_heap_that_shares_the_gate_counts_as_the_c_heap),
-        cmocka_unit_test(hooks_pass_by_while_nothing_is_recorded),
-        cmocka_unit_test(the_filter_is_not_asked_while_every_event_is_a_sample),
-        cmocka_unit_test(before_an_allocator_that_enters_no_hook_nothing_is_guarded),
-        cmocka_unit_test(a_countdown_is_reached_by_its_offset),
-        cmocka_unit_test(a_second_gate_asks_for_everything),
-        cmocka_unit_test(a_rate_that_gives_no_pages_shuts_the_gate),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -7,11 +7,7 @@
  * nor on its page; and in the end the gate is open again, unless a rate came that gives no pages. The same search must
  * find fault with a gate whose compare-and-swap is torn.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -112,7 +108,7 @@ static void explore(void (*check)(void), unsigned preemptions, unsigned n, ...)
     va_end(scripts);
 }
 
-static void no_free_passes_by_while_a_block_lies_elsewhere(void **state)
+TEST(no_free_passes_by_while_a_block_lies_elsewhere)
 {
     explore(the_gate_is_open, 4, 2, keeps_a_block, keeps_a_block);
     assert_int_equal(passed_by, 0);
@@ -121,13 +117,13 @@ static void no_free_passes_by_while_a_block_lies_elsewhere(void **state)
     assert_true(schedules.n_runs > 10000);
 }
 
-static void a_rate_without_pages_shuts_it_for_good(void **state)
+TEST(a_rate_without_pages_shuts_it_for_good)
 {
     explore(the_gate_is_shut, 3, 3, keeps_a_block, samples_more_often, keeps_a_block);
     assert_int_equal(passed_by, 0);
 }
 
-static void a_torn_gate_is_found(void **state)
+TEST(a_torn_gate_is_found)
 {
     torn = true;
     explore(NULL, 3, 2, keeps_a_block, keeps_a_block);
@@ -141,12 +137,4 @@ static int open_gate(void **state)
     return the_gate.frees == OPEN ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_free_passes_by_while_a_block_lies_elsewhere),
-        cmocka_unit_test(a_rate_without_pages_shuts_it_for_good),
-        cmocka_unit_test(a_torn_gate_is_found),
-    };
-    return cmocka_run_group_tests(tests, open_gate, NULL);
-}
+UNIT(open_gate, NULL)

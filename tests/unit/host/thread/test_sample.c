@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <math.h>
 
 #include "host/thread/sample.h"
 
-static void logarithm_and_exponential_agree_with_libm(void **state)
+TEST(logarithm_and_exponential_agree_with_libm)
 {
     struct dp_thread_random_state random = {1};
     for (int i = 0; i < 1000000; i++) {
@@ -28,7 +24,7 @@ static void logarithm_and_exponential_agree_with_libm(void **state)
     assert_true(fabs(dp_thread_sample_probability(1e-12) - 1e-12) < 1e-23);
 }
 
-static void rate_1_samples_everything_once(void **state)
+TEST(rate_1_samples_everything_once)
 {
     struct dp_thread_random_state random = {7};
     for (uint64_t n = 0; n < 1000; n++) {
@@ -39,7 +35,7 @@ static void rate_1_samples_everything_once(void **state)
 
 /* floor(X), X exponential of mean r: mean 1/(e^(1/r) - 1), variance mean * (1 + mean); the mean of k within 4.5 sigma.
  */
-static void distances_have_the_mean_and_the_spread_of_a_geometric_law(void **state)
+TEST(distances_have_the_mean_and_the_spread_of_a_geometric_law)
 {
     static const int64_t rates[] = {2, 10, 1000, 512 << 10, INT64_C(1) << 31};
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
@@ -62,7 +58,7 @@ static void distances_have_the_mean_and_the_spread_of_a_geometric_law(void **sta
     }
 }
 
-static void a_weight_is_one_over_p_on_average_and_a_neighbouring_integer(void **state)
+TEST(a_weight_is_one_over_p_on_average_and_a_neighbouring_integer)
 {
     static const uint64_t sizes[] = {0, 1, 16, 100, 4096, 200000, 512 << 10, 4 << 20};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -87,7 +83,7 @@ static void a_weight_is_one_over_p_on_average_and_a_neighbouring_integer(void **
  * allocations of one size estimates n with variance n ((1 - p) / p + 1/4 at most); over many seeds the mean lies
  * within 4.5 sigma of the truth, and the spread is what the formula says.
  */
-static void estimates_are_unbiased_for_every_size(void **state)
+TEST(estimates_are_unbiased_for_every_size)
 {
     static const struct {
         uint64_t size;
@@ -119,14 +115,4 @@ static void estimates_are_unbiased_for_every_size(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logarithm_and_exponential_agree_with_libm),
-        cmocka_unit_test(rate_1_samples_everything_once),
-        cmocka_unit_test(distances_have_the_mean_and_the_spread_of_a_geometric_law),
-        cmocka_unit_test(a_weight_is_one_over_p_on_average_and_a_neighbouring_integer),
-        cmocka_unit_test(estimates_are_unbiased_for_every_size),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -89,8 +85,45 @@ static void *lends(void *unused)
     return unused;
 }
 
+TEST(a_spare_record_is_of_its_kind)
+{
+    enum { OTHER = 3 }; /* shares the slot of kind 0 */
+    dp_thread_keep_spare(0, 7);
+    dp_thread_keep_spare(1, DP_THREAD_SPARE_MAX);
+    assert_int_equal(dp_thread_take_spare(OTHER), 0);
+    assert_int_equal(dp_thread_take_spare(0), 7);
+    assert_int_equal(dp_thread_take_spare(0), 0);
+    dp_thread_keep_spare(0, 8);
+    dp_thread_keep_spare(OTHER, 9);
+    assert_int_equal(dp_thread_take_spare(0), 0);
+    assert_int_equal(dp_thread_take_spare(OTHER), 9);
+    assert_int_equal(dp_thread_take_spare(1), DP_THREAD_SPARE_MAX);
+    assert_int_equal(dp_thread_take_spare(1), 0);
+}
+
+TEST(blocks_and_shards_have_one_owner_and_come_back_fresh)
+{
+    for (int round = 0; round < 20; round++)
+        assert_int_equal(run_threads(), 6);
+}
+
+static void *borrow(void *arg)
+{
+    void **blocks = arg;
+    struct dp_thread *self = dp_thread_self();
+    self->state = DP_THREAD_ENDED; /* as after its key's destructor */
+    bool held = dp_thread_borrow();
+    *blocks = dp_thread_scratch();
+    pthread_barrier_wait(&all_in);
+    pthread_barrier_wait(&all_out);
+    assert_int_equal(held, *blocks != NULL);
+    dp_thread_return(held);
+    assert_null(dp_thread_scratch());
+    return NULL;
+}
+
 /* The threads may be kept from running for longer than main waits, so not every round succeeds. */
-static void a_thread_waits_for_its_turn(void **state)
+TEST(a_thread_waits_for_its_turn)
 {
     enum { ROUNDS = 40, LENT = 2 };
     struct dp_thread *self = dp_thread_self(), saved = *self;
@@ -124,28 +157,18 @@ static void a_thread_waits_for_its_turn(void **state)
         pthread_join(keepers[i], NULL);
 }
 
-static void blocks_and_shards_have_one_owner_and_come_back_fresh(void **state)
+/* Its walk is left by longjmp: nothing lets go. */
+static void *borrow_and_leave(void *arg)
 {
-    for (int round = 0; round < 20; round++)
-        assert_int_equal(run_threads(), 6);
-}
-
-static void *borrow(void *arg)
-{
-    void **blocks = arg;
-    struct dp_thread *self = dp_thread_self();
-    self->state = DP_THREAD_ENDED; /* as after its key's destructor */
-    bool held = dp_thread_borrow();
-    *blocks = dp_thread_scratch();
-    pthread_barrier_wait(&all_in);
-    pthread_barrier_wait(&all_out);
-    assert_int_equal(held, *blocks != NULL);
-    dp_thread_return(held);
-    assert_null(dp_thread_scratch());
+    void **block = arg;
+    dp_thread_self()->state = DP_THREAD_ENDED;
+    dp_thread_borrow();
+    *block = dp_thread_scratch();
+    assert_false(dp_thread_borrow()); /* the next event uses it again */
     return NULL;
 }
 
-static void who_has_no_block_borrows_one_for_an_event(void **state)
+TEST(who_has_no_block_borrows_one_for_an_event)
 {
     for (int round = 0; round < 3; round++) {
         pthread_t threads[4];
@@ -170,18 +193,7 @@ static void who_has_no_block_borrows_one_for_an_event(void **state)
     }
 }
 
-/* Its walk is left by longjmp: nothing lets go. */
-static void *borrow_and_leave(void *arg)
-{
-    void **block = arg;
-    dp_thread_self()->state = DP_THREAD_ENDED;
-    dp_thread_borrow();
-    *block = dp_thread_scratch();
-    assert_false(dp_thread_borrow()); /* the next event uses it again */
-    return NULL;
-}
-
-static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **state)
+TEST(a_lent_block_that_a_jump_left_comes_back_with_the_thread)
 {
     for (int round = 0; round < 20; round++) { /* more often than there are blocks */
         pthread_t thread;
@@ -192,8 +204,27 @@ static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **stat
     }
 }
 
+static pthread_key_t later; /* its destructor runs after that of the block's key */
+static struct dp_thread seen_later;
+static void *lent_later;
+
+static void sees_the_end(void *unused)
+{
+    (void)unused;
+    seen_later = *dp_thread_self();
+    bool held = dp_thread_borrow();
+    lent_later = dp_thread_scratch();
+    dp_thread_return(held);
+}
+
+static void *ends_with_a_later_destructor(void *arg)
+{
+    pthread_setspecific(later, arg);
+    return take(arg);
+}
+
 /* The lent ones are those of the last word's highest bits: 48 of 64 are kept, 96 of 128. */
-static void the_last_blocks_of_a_word_are_lent(void **state)
+TEST(the_last_blocks_of_a_word_are_lent)
 {
     for (int n = 64; n <= 192; n += 32) {
         int status = 0;
@@ -218,26 +249,15 @@ static void the_last_blocks_of_a_word_are_lent(void **state)
     }
 }
 
-static pthread_key_t later; /* its destructor runs after that of the block's key */
-static struct dp_thread seen_later;
-static void *lent_later;
-
-static void sees_the_end(void *unused)
+static void *ours(void *arg)
 {
-    (void)unused;
-    seen_later = *dp_thread_self();
-    bool held = dp_thread_borrow();
-    lent_later = dp_thread_scratch();
-    dp_thread_return(held);
+    dp_thread_mark_own();
+    deltaprof_guard_reset();
+    *(bool *)arg = dp_thread_guarded(dp_thread_self());
+    return NULL;
 }
 
-static void *ends_with_a_later_destructor(void *arg)
-{
-    pthread_setspecific(later, arg);
-    return take(arg);
-}
-
-static void a_later_destructor_finds_neither_block_nor_shard_of_the_thread(void **state)
+TEST(a_later_destructor_finds_neither_block_nor_shard_of_the_thread)
 {
     pthread_t thread;
     assert_int_equal(pthread_key_create(&later, sees_the_end), 0);
@@ -254,15 +274,7 @@ static void a_later_destructor_finds_neither_block_nor_shard_of_the_thread(void 
     assert_ptr_not_equal(lent_later, got[0].block);
 }
 
-static void *ours(void *arg)
-{
-    dp_thread_mark_own();
-    deltaprof_guard_reset();
-    *(bool *)arg = dp_thread_guarded(dp_thread_self());
-    return NULL;
-}
-
-static void a_thread_of_the_profiler_stays_guarded(void **state)
+TEST(a_thread_of_the_profiler_stays_guarded)
 {
     pthread_t thread;
     bool guarded = false;
@@ -272,7 +284,89 @@ static void a_thread_of_the_profiler_stays_guarded(void **state)
     assert_false(dp_thread_guarded(dp_thread_self()));
 }
 
-static void a_child_gets_the_others_blocks_and_other_draws(void **state)
+/* Whether the event at sp counts. */
+static bool counts(uintptr_t sp)
+{
+    return !dp_thread_is_nested(dp_thread_self(), sp);
+}
+
+TEST(a_guard_ends_at_an_event_that_cannot_be_nested)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    dp_thread_guard(self, hook);
+    assert_false(counts(hook - 64));
+    assert_true(counts(hook + 64));
+    assert_false(dp_thread_guarded(self));
+    dp_thread_guard(self, hook);
+    assert_true(counts(hook - (1 << 20)));
+    dp_thread_guard(self, hook);
+    assert_true(counts(hook >> 1));
+    dp_thread_undraw(self);
+}
+
+/* A fiber left the thread inside a hook, ended that hook on another thread, and came back. */
+TEST(a_guard_that_outlived_its_hook_mutes_63_events)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    for (int i = 0; i < 3; i++) {
+        int n = 0;
+        dp_thread_guard(self, hook);
+        while (n < 1000 && !counts(hook - 64))
+            n++;
+        assert_int_equal(n, 63);
+        assert_false(dp_thread_guarded(self));
+    }
+    dp_thread_undraw(self);
+}
+
+/* libunwind unlocks a mutex at each frame. */
+TEST(a_walk_mutes_all_nested_events)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    dp_thread_guard(self, hook | DP_GUARD_BUSY);
+    for (int i = 0; i < 1000; i++)
+        assert_false(counts(hook - 64));
+    dp_thread_undraw(self);
+}
+
+TEST(a_lent_block_that_was_given_up_is_not_given_back)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    void *own = self->scratch;
+    bool held = true;
+    dp_thread_guard(self, hook | DP_GUARD_BUSY);
+    for (int i = 0; i < 64 && dp_thread_guarded(self); i++)
+        counts(hook + 64);
+    assert_null(dp_thread_scratch());
+    dp_thread_return(held);
+    self->scratch = own;
+    dp_thread_undraw(self);
+}
+
+TEST(a_guard_counts_only_its_own_nested_events)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    for (int i = 0; i < 1000; i++) { /* operator new: one malloc in each, at the same place */
+        dp_thread_guard(self, hook);
+        assert_false(counts(hook - 64));
+        self->guard |= DP_GUARD_BUSY;
+        assert_false(counts(hook - 64));
+        int64_t kept = deltaprof_guard_enter(); /* a guard that was asked for mutes as many as there are */
+        for (int n = 0; n < 200; n++)
+            assert_false(counts(hook - 64));
+        deltaprof_guard_exit(kept);
+        assert_false(counts(hook - 64));
+        self->countdown = 1000; /* the hook ends */
+    }
+    dp_thread_undraw(self);
+}
+
+TEST(a_child_gets_the_others_blocks_and_other_draws)
 {
     struct dp_thread *self = dp_thread_self();
     dp_thread_set_up(self);
@@ -292,121 +386,4 @@ static void a_child_gets_the_others_blocks_and_other_draws(void **state)
     assert_int_equal(run_threads(), 5);
 }
 
-/* Whether the event at sp counts. */
-static bool counts(uintptr_t sp)
-{
-    return !dp_thread_is_nested(dp_thread_self(), sp);
-}
-
-static void a_guard_ends_at_an_event_that_cannot_be_nested(void **state)
-{
-    struct dp_thread *self = dp_thread_self();
-    static const uintptr_t hook = 0x7f0000100000;
-    dp_thread_guard(self, hook);
-    assert_false(counts(hook - 64));
-    assert_true(counts(hook + 64));
-    assert_false(dp_thread_guarded(self));
-    dp_thread_guard(self, hook);
-    assert_true(counts(hook - (1 << 20)));
-    dp_thread_guard(self, hook);
-    assert_true(counts(hook >> 1));
-    dp_thread_undraw(self);
-}
-
-/* A fiber left the thread inside a hook, ended that hook on another thread, and came back. */
-static void a_guard_that_outlived_its_hook_mutes_63_events(void **state)
-{
-    struct dp_thread *self = dp_thread_self();
-    static const uintptr_t hook = 0x7f0000100000;
-    for (int i = 0; i < 3; i++) {
-        int n = 0;
-        dp_thread_guard(self, hook);
-        while (n < 1000 && !counts(hook - 64))
-            n++;
-        assert_int_equal(n, 63);
-        assert_false(dp_thread_guarded(self));
-    }
-    dp_thread_undraw(self);
-}
-
-/* libunwind unlocks a mutex at each frame. */
-static void a_walk_mutes_all_nested_events(void **state)
-{
-    struct dp_thread *self = dp_thread_self();
-    static const uintptr_t hook = 0x7f0000100000;
-    dp_thread_guard(self, hook | DP_GUARD_BUSY);
-    for (int i = 0; i < 1000; i++)
-        assert_false(counts(hook - 64));
-    dp_thread_undraw(self);
-}
-
-static void a_lent_block_that_was_given_up_is_not_given_back(void **state)
-{
-    struct dp_thread *self = dp_thread_self();
-    static const uintptr_t hook = 0x7f0000100000;
-    void *own = self->scratch;
-    bool held = true;
-    dp_thread_guard(self, hook | DP_GUARD_BUSY);
-    for (int i = 0; i < 64 && dp_thread_guarded(self); i++)
-        counts(hook + 64);
-    assert_null(dp_thread_scratch());
-    dp_thread_return(held);
-    self->scratch = own;
-    dp_thread_undraw(self);
-}
-
-static void a_guard_counts_only_its_own_nested_events(void **state)
-{
-    struct dp_thread *self = dp_thread_self();
-    static const uintptr_t hook = 0x7f0000100000;
-    for (int i = 0; i < 1000; i++) { /* operator new: one malloc in each, at the same place */
-        dp_thread_guard(self, hook);
-        assert_false(counts(hook - 64));
-        self->guard |= DP_GUARD_BUSY;
-        assert_false(counts(hook - 64));
-        int64_t kept = deltaprof_guard_enter(); /* a guard that was asked for mutes as many as there are */
-        for (int n = 0; n < 200; n++)
-            assert_false(counts(hook - 64));
-        deltaprof_guard_exit(kept);
-        assert_false(counts(hook - 64));
-        self->countdown = 1000; /* the hook ends */
-    }
-    dp_thread_undraw(self);
-}
-
-static void a_spare_record_is_of_its_kind(void **state)
-{
-    enum { OTHER = 3 }; /* shares the slot of kind 0 */
-    dp_thread_keep_spare(0, 7);
-    dp_thread_keep_spare(1, DP_THREAD_SPARE_MAX);
-    assert_int_equal(dp_thread_take_spare(OTHER), 0);
-    assert_int_equal(dp_thread_take_spare(0), 7);
-    assert_int_equal(dp_thread_take_spare(0), 0);
-    dp_thread_keep_spare(0, 8);
-    dp_thread_keep_spare(OTHER, 9);
-    assert_int_equal(dp_thread_take_spare(0), 0);
-    assert_int_equal(dp_thread_take_spare(OTHER), 9);
-    assert_int_equal(dp_thread_take_spare(1), DP_THREAD_SPARE_MAX);
-    assert_int_equal(dp_thread_take_spare(1), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_spare_record_is_of_its_kind),
-        cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_fresh),
-        cmocka_unit_test(a_thread_waits_for_its_turn),
-        cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
-        cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
-        cmocka_unit_test(the_last_blocks_of_a_word_are_lent),
-        cmocka_unit_test(a_later_destructor_finds_neither_block_nor_shard_of_the_thread),
-        cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
-        cmocka_unit_test(a_guard_ends_at_an_event_that_cannot_be_nested),
-        cmocka_unit_test(a_guard_that_outlived_its_hook_mutes_63_events),
-        cmocka_unit_test(a_walk_mutes_all_nested_events),
-        cmocka_unit_test(a_lent_block_that_was_given_up_is_not_given_back),
-        cmocka_unit_test(a_guard_counts_only_its_own_nested_events),
-        cmocka_unit_test(a_child_gets_the_others_blocks_and_other_draws),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

@@ -7,11 +7,7 @@
  * place exactly, if no thread used up its tries. A thread that enters its own id finds it at once. Two of the places
  * that the id leads to are in use by other ids and become free meanwhile.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -117,7 +113,7 @@ static void explore(unsigned preemptions, unsigned n, ...)
     va_end(scripts);
 }
 
-static void an_id_is_entered_once_in_every_order(void **state)
+TEST(an_id_is_entered_once_in_every_order)
 {
     explore(3, 2, enters, enters);
     assert_true(schedules.n_runs > 1000);
@@ -159,7 +155,7 @@ static void *enters_and_removes(void *unused)
     return unused;
 }
 
-static void each_id_is_entered_as_often_as_it_is_removed(void **state)
+TEST(each_id_is_entered_as_often_as_it_is_removed)
 {
     pthread_t threads[THREADS];
     memset(&tids, 0, sizeof tids);
@@ -173,11 +169,4 @@ static void each_id_is_entered_as_often_as_it_is_removed(void **state)
         assert_int_equal(tids.at[i], 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_id_is_entered_once_in_every_order),
-        cmocka_unit_test(each_id_is_entered_as_often_as_it_is_removed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

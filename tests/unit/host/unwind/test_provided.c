@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames of runtimes in a walked stack: where each run goes, by its anchor or by its code, with one runtime and with
  * two. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,14 +135,14 @@ static int clear(void **state)
     return 0;
 }
 
-static void without_frames_the_walked_stack_stays(void **state)
+TEST_WITH(clear, NULL, without_frames_the_walked_stack_stays)
 {
     assert_merged("abc", "");
     first = (struct runtime){.n_runs = 1, .runs = {{0, 0x1180, 0}}};
     assert_merged("abc", "");
 }
 
-static void a_run_takes_the_place_of_the_frame_that_its_anchor_lies_in(void **state)
+TEST_WITH(clear, NULL, a_run_takes_the_place_of_the_frame_that_its_anchor_lies_in)
 {
     first = (struct runtime){.n_runs = 1, .runs = {{2, 0x1100, 0}}};
     assert_merged("abc", "a f0  f1 c");
@@ -158,7 +154,7 @@ static void a_run_takes_the_place_of_the_frame_that_its_anchor_lies_in(void **st
     assert_merged("abc", " f0  f1  f2 c");
 }
 
-static void runs_of_a_code_take_its_frames_in_their_order_however_many(void **state)
+TEST_WITH(clear, NULL, runs_of_a_code_take_its_frames_in_their_order_however_many)
 {
     first = (struct runtime){
         .n_runs = 6, .runs = {{1, 0, EVAL}, {1, 0, EVAL}, {1, 0, EVAL}, {1, 0, EVAL}, {1, 0, EVAL}, {1, 0, EVAL}}};
@@ -169,7 +165,7 @@ static void runs_of_a_code_take_its_frames_in_their_order_however_many(void **st
     assert_int_equal(second.n_counted, 6);
 }
 
-static void two_runtimes_have_their_own_code(void **state)
+TEST_WITH(clear, NULL, two_runtimes_have_their_own_code)
 {
     first = (struct runtime){.n_runs = 2, .runs = {{1, 0, EVAL}, {1, 0, EVAL}}};
     second = (struct runtime){.n_runs = 1, .runs = {{2, 0, OTHER}}};
@@ -178,7 +174,7 @@ static void two_runtimes_have_their_own_code(void **state)
 }
 
 /* Code that is not met before the frame of the anchor: the anchor tells the place. */
-static void a_code_is_not_looked_for_beyond_the_anchor(void **state)
+TEST_WITH(clear, NULL, a_code_is_not_looked_for_beyond_the_anchor)
 {
     first = (struct runtime){.n_runs = 1, .runs = {{1, 0x1150, EVAL}}};
     assert_merged("abce", "a f0 ce");
@@ -186,7 +182,7 @@ static void a_code_is_not_looked_for_beyond_the_anchor(void **state)
     assert_merged("aebc", "a f0 bc");
 }
 
-static void frames_beyond_the_walk_are_appended_and_counted(void **state)
+TEST_WITH(clear, NULL, frames_beyond_the_walk_are_appended_and_counted)
 {
     uint64_t apart = dp_stats_read(DP_STAT_FRAMES_APART);
     first = (struct runtime){.n_runs = 2, .runs = {{1, 0x1010, 0}, {2, 0x5000, 0}}};
@@ -202,7 +198,7 @@ static void frames_beyond_the_walk_are_appended_and_counted(void **state)
     assert_int_equal(first.n_counted, -1);
 }
 
-static void a_deep_stack_is_cut_at_its_depth(void **state)
+TEST_WITH(clear, NULL, a_deep_stack_is_cut_at_its_depth)
 {
     bool cut;
     struct dp_native_stack native = stack_of("abcd");
@@ -216,7 +212,7 @@ static void a_deep_stack_is_cut_at_its_depth(void **state)
     assert_true(cut);
 }
 
-static void an_interrupted_thread_is_asked_about_by_some_only(void **state)
+TEST_WITH(clear, NULL, an_interrupted_thread_is_asked_about_by_some_only)
 {
     bool cut;
     struct dp_native_stack native = stack_of("abc");
@@ -230,17 +226,4 @@ static void an_interrupted_thread_is_asked_about_by_some_only(void **state)
     assert_false(anywhere.is_interrupted);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(without_frames_the_walked_stack_stays, clear),
-        cmocka_unit_test_setup(a_run_takes_the_place_of_the_frame_that_its_anchor_lies_in, clear),
-        cmocka_unit_test_setup(runs_of_a_code_take_its_frames_in_their_order_however_many, clear),
-        cmocka_unit_test_setup(two_runtimes_have_their_own_code, clear),
-        cmocka_unit_test_setup(a_code_is_not_looked_for_beyond_the_anchor, clear),
-        cmocka_unit_test_setup(frames_beyond_the_walk_are_appended_and_counted, clear),
-        cmocka_unit_test_setup(a_deep_stack_is_cut_at_its_depth, clear),
-        cmocka_unit_test_setup(an_interrupted_thread_is_asked_about_by_some_only, clear),
-    };
-    return cmocka_run_group_tests(tests, begin, NULL);
-}
+UNIT(begin, NULL)

@@ -68,7 +68,7 @@ static void change_and_compare(uint64_t *area, unsigned turns, bool deep)
     }
 }
 
-static void a_walk_with_the_cache_equals_a_walk_without(void **state)
+TEST(a_walk_with_the_cache_equals_a_walk_without)
 {
     uint64_t area[WORDS]; /* on this thread's own stack, where walks may join the cached one */
     memset(area, 0, sizeof area);
@@ -79,7 +79,7 @@ static void a_walk_with_the_cache_equals_a_walk_without(void **state)
     assert_true(depth_total / changes >= 4);
 }
 
-static void recursion_beyond_the_depth_is_followed_up_and_down(void **state)
+TEST(recursion_beyond_the_depth_is_followed_up_and_down)
 {
     uint64_t area[WORDS];
     for (unsigned i = 0; i < WORDS; i++)
@@ -97,7 +97,7 @@ static void recursion_beyond_the_depth_is_followed_up_and_down(void **state)
     }
 }
 
-static void a_walk_on_another_stack_equals_too(void **state)
+TEST(a_walk_on_another_stack_equals_too)
 {
     uint64_t *area = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int round = 0; round < 4; round++)
@@ -110,7 +110,7 @@ static uint32_t rule_of(unsigned i)
     return dp_unwind_cache_rule(dp_unwind_cache_get(pcs[i], 0));
 }
 
-static void a_stack_whose_end_moves_to_the_depth_is_whole(void **state)
+TEST(a_stack_whose_end_moves_to_the_depth_is_whole)
 {
     uint64_t area[(DEPTH + 8) * SMALL_WORDS];
     unsigned small = 0;
@@ -135,7 +135,7 @@ static void a_stack_whose_end_moves_to_the_depth_is_whole(void **state)
  * turn because of that limit, a later walk that begins there may take it in its first step. A third walk, which reaches
  * that frame after as many turns as are allowed, must not get past it, whatever the cache has.
  */
-static void turns_count_whatever_the_cache_has(void **state)
+TEST(turns_count_whatever_the_cache_has)
 {
 #if !defined(__x86_64__)
     skip(); /* its frames are those of x86_64 */
@@ -173,7 +173,7 @@ static void turns_count_whatever_the_cache_has(void **state)
     expect_equal(&turning);
 }
 
-static void a_walk_left_by_longjmp_is_forgotten(void **state)
+TEST(a_walk_left_by_longjmp_is_forgotten)
 {
     uint64_t area[64];
     for (int i = 0; i < 64; i++)
@@ -188,15 +188,4 @@ static void a_walk_left_by_longjmp_is_forgotten(void **state)
     expect_equal(&site);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_walk_with_the_cache_equals_a_walk_without),
-        cmocka_unit_test(recursion_beyond_the_depth_is_followed_up_and_down),
-        cmocka_unit_test(a_walk_on_another_stack_equals_too),
-        cmocka_unit_test(a_stack_whose_end_moves_to_the_depth_is_whole),
-        cmocka_unit_test(turns_count_whatever_the_cache_has),
-        cmocka_unit_test(a_walk_left_by_longjmp_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT(set_up, NULL)

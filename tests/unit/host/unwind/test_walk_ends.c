@@ -28,7 +28,7 @@ static __attribute__((noinline)) uint32_t nested(int depth, struct dp_stack *sta
     return 1;
 }
 
-static void a_real_stack_ends_at_its_outermost_frame(void **state)
+TEST(a_real_stack_ends_at_its_outermost_frame)
 {
     struct dp_stack stack;
     nested(4, &stack);
@@ -48,7 +48,7 @@ static void a_real_stack_ends_at_its_outermost_frame(void **state)
     assert_int_equal(dp_stats_read(DP_STAT_STACKS_DEEP), deep + 1);
 }
 
-static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
+TEST(only_the_stack_of_a_thread_counts_as_its_own)
 {
     /* Right below the first thread's control block, so that there are only mapped pages in between. */
     uintptr_t self = (uintptr_t)pthread_self();
@@ -74,7 +74,7 @@ static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
     assert_true((uintptr_t)&site >= cache->own.lo && (uintptr_t)&site < cache->own.hi);
 }
 
-static void a_walk_stops_before_unmapped_memory(void **state)
+TEST(a_walk_stops_before_unmapped_memory)
 {
     char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t *area = (uint64_t *)pages;
@@ -100,7 +100,7 @@ static void called_by_jit(void)
     walk(0, &site, &jit_stack);
 }
 
-static void code_without_unwind_data_ends_the_walk(void **state)
+TEST(code_without_unwind_data_ends_the_walk)
 {
 #if defined(__x86_64__)
     /* push rbp; xor ebp, ebp; sub $16; call *%rdi; add $16; pop rbp; ret: no frame pointer leads on */
@@ -128,7 +128,7 @@ static void code_without_unwind_data_ends_the_walk(void **state)
 }
 
 /* In children, because an init is not undone. */
-static void an_init_without_enough_memory_is_an_error(void **state)
+TEST(an_init_without_enough_memory_is_an_error)
 {
     int result = 1, n_pages = 0;
     for (; result == 1; n_pages++) {
@@ -147,7 +147,7 @@ static void an_init_without_enough_memory_is_an_error(void **state)
 }
 
 /* Must be the last test: from here on walks use frame pointers only. */
-static void wrong_frame_pointers_end_the_walk(void **state)
+TEST(wrong_frame_pointers_end_the_walk)
 {
     assert_int_equal(dp_unwind_init(DP_UNWIND_FP, DEPTH, 1 << 20), 0);
     uintptr_t area[WORDS] = {0};
@@ -183,15 +183,4 @@ static void wrong_frame_pointers_end_the_walk(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_real_stack_ends_at_its_outermost_frame),
-        cmocka_unit_test(only_the_stack_of_a_thread_counts_as_its_own),
-        cmocka_unit_test(a_walk_stops_before_unmapped_memory),
-        cmocka_unit_test(code_without_unwind_data_ends_the_walk),
-        cmocka_unit_test(an_init_without_enough_memory_is_an_error),
-        cmocka_unit_test(wrong_frame_pointers_end_the_walk),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT(set_up, NULL)

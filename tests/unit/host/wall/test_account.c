@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "host/table/record.h"
@@ -92,9 +88,8 @@ static void forget_thread(void)
         dp_wall_thread_remove(slot, TID);
 }
 
-static void a_stretch_is_divided_to_the_nanosecond(void **state)
+TEST(a_stretch_is_divided_to_the_nanosecond)
 {
-    (void)state;
     int64_t added[DP_WALL_STATES];
     uint32_t where = dp_wall_record_synthetic(0, DP_WALL_IO, DP_FRAME_NO_STACK);
     forget_thread();
@@ -104,9 +99,8 @@ static void a_stretch_is_divided_to_the_nanosecond(void **state)
     assert_int_equal(added[DP_WALL_IO], 85 * MS);
 }
 
-static void waits_have_their_part_without_queues(void **state)
+TEST(waits_have_their_part_without_queues)
 {
-    (void)state;
     int64_t added[DP_WALL_STATES];
     uint32_t where = dp_wall_record_synthetic(0, DP_WALL_IO, DP_FRAME_NO_STACK);
     forget_thread();
@@ -118,9 +112,8 @@ static void waits_have_their_part_without_queues(void **state)
     assert_int_equal(added[DP_WALL_RUNNABLE], 9 * MS);
 }
 
-static void time_without_a_place_waits_for_one(void **state)
+TEST(time_without_a_place_waits_for_one)
 {
-    (void)state;
     int64_t added[DP_WALL_STATES];
     uint32_t where = dp_wall_record_synthetic(0, DP_WALL_SLEEP, DP_FRAME_NO_STACK);
     forget_thread();
@@ -137,9 +130,8 @@ static void time_without_a_place_waits_for_one(void **state)
 }
 
 /* The kernel tells of a time in a queue when it is over; a look in between may have given it to another state. */
-static void time_in_a_queue_is_in_rows_once(void **state)
+TEST(time_in_a_queue_is_in_rows_once)
 {
-    (void)state;
     int64_t added[DP_WALL_STATES];
     forget_thread();
     /* A wait of 35 ms has ended, and since then the thread has been in a queue for 15 ms, which no one knows yet. */
@@ -162,9 +154,8 @@ static void time_in_a_queue_is_in_rows_once(void **state)
 }
 
 /* Whatever clocks and waits say, and though clocks are not read at one moment. */
-static void states_sum_to_the_life(void **state)
+TEST(states_sum_to_the_life)
 {
-    (void)state;
     int64_t added[DP_WALL_STATES], sum = 0;
     struct dp_wall_clocks now = {0, 0, 0};
     uint32_t places[] = {0, dp_wall_record_synthetic(0, DP_WALL_IO, DP_FRAME_NO_STACK),
@@ -184,9 +175,8 @@ static void states_sum_to_the_life(void **state)
     }
 }
 
-static void each_system_call_has_its_state(void **state)
+TEST(each_system_call_has_its_state)
 {
-    (void)state;
     uint64_t arguments[6] = {0}, one[6] = {1, 1, 1}, several[6] = {8, 8};
     assert_int_equal(dp_wall_state_of_call(-1, arguments), DP_WALL_FAULT);
     assert_int_equal(dp_wall_state_of_call(SYS_futex, arguments), DP_WALL_LOCK);
@@ -205,15 +195,4 @@ static void each_system_call_has_its_state(void **state)
     assert_int_equal(dp_wall_state_of_call(SYS_fcntl, arguments), DP_WALL_IO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stretch_is_divided_to_the_nanosecond),
-        cmocka_unit_test(waits_have_their_part_without_queues),
-        cmocka_unit_test(time_without_a_place_waits_for_one),
-        cmocka_unit_test(time_in_a_queue_is_in_rows_once),
-        cmocka_unit_test(states_sum_to_the_life),
-        cmocka_unit_test(each_system_call_has_its_state),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+UNIT(start, NULL)

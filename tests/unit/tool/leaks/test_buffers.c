@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Verdicts on tables, strings and arrays: few blocks that become larger, and memory that only looks like them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <math.h>
 #include <string.h>
 
@@ -42,9 +38,8 @@ static void fill_table(double *capacity, double step, double factor, int end)
     }
 }
 
-static void a_table_that_is_moved_to_larger_blocks_leaks(void **state)
+TEST(a_table_that_is_moved_to_larger_blocks_leaks)
 {
-    (void)state;
     double capacity[TICKS];
     for (double number = 1; number <= 8; number *= 2) {
         fill_table(capacity, 500000, 1, TICKS); /* by a constant */
@@ -57,9 +52,8 @@ static void a_table_that_is_moved_to_larger_blocks_leaks(void **state)
     }
 }
 
-static void a_table_that_is_not_made_larger_any_more_has_ended(void **state)
+TEST(a_table_that_is_not_made_larger_any_more_has_ended)
 {
-    (void)state;
     double capacity[TICKS];
     fill_table(capacity, 500000, 1, TICKS / 2);
     struct dp_leaks_evidence e = of_buffers(capacity, 1, NULL);
@@ -70,9 +64,8 @@ static void a_table_that_is_not_made_larger_any_more_has_ended(void **state)
 }
 
 /* In the tick of each step, the old block and the new one are there together. */
-static void a_step_that_is_seen_while_it_is_copied_is_one_step(void **state)
+TEST(a_step_that_is_seen_while_it_is_copied_is_one_step)
 {
-    (void)state;
     double capacity[TICKS], now = 1e6;
     bool copied[TICKS] = {false};
     for (int t = 0, next = 1; t < TICKS; t++) {
@@ -93,9 +86,8 @@ static void a_step_that_is_seen_while_it_is_copied_is_one_step(void **state)
 }
 
 /* One block for each request, each of another size, of which the last ones are the largest. */
-static void a_buffer_of_a_request_is_no_table(void **state)
+TEST(a_buffer_of_a_request_is_no_table)
 {
-    (void)state;
     double capacity[TICKS];
     for (int t = 0; t < TICKS; t++)
         capacity[t] = 1e6 * (1 + (t * 7) % 5 + (t + 3 >= TICKS ? 5 : 0));
@@ -104,9 +96,8 @@ static void a_buffer_of_a_request_is_no_table(void **state)
 }
 
 /* Three blocks are added to a hundred that stay: nothing is moved to a larger block. */
-static void blocks_that_are_kept_are_no_table(void **state)
+TEST(blocks_that_are_kept_are_no_table)
 {
-    (void)state;
     struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = (int64_t)SAMPLE};
     struct dp_leaks_curve c = {.row_value = 0};
     for (int t = 0; t < TICKS; t++) {
@@ -122,14 +113,4 @@ static void blocks_that_are_kept_are_no_table(void **state)
     assert_true(e.confidence < 0.5 && !e.is_open);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_table_that_is_moved_to_larger_blocks_leaks),
-        cmocka_unit_test(a_table_that_is_not_made_larger_any_more_has_ended),
-        cmocka_unit_test(a_step_that_is_seen_while_it_is_copied_is_one_step),
-        cmocka_unit_test(a_buffer_of_a_request_is_no_table),
-        cmocka_unit_test(blocks_that_are_kept_are_no_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Verdicts on thousands of simulated stacks: each block is sampled or not, and each is freed at a time of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <math.h>
 #include <string.h>
 
@@ -128,9 +124,8 @@ static int until_full(int tick)
     return tick < 12 ? FOREVER : 0;
 }
 
-static void a_leak_is_found(void **state_)
+TEST(a_leak_is_found)
 {
-    (void)state_;
     assert_true(called_leak(&(struct stack){one, forever}, 1) > 0.92);
     assert_true(called_leak(&(struct stack){one, forever}, 0.05) > 0.9);
     assert_true(called_leak(&(struct stack){twenty, forever}, 0.01) > 0.99);
@@ -161,9 +156,8 @@ static struct dp_leaks_evidence of_more_each_tick(bool more_blocks)
     return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
 }
 
-static void a_buffer_that_only_grows_is_no_higher_load(void **state_)
+TEST(a_buffer_that_only_grows_is_no_higher_load)
 {
-    (void)state_;
     int n_leaks = 0, n_by_load = 0;
     struct dp_leaks_evidence e = of_more_each_tick(false);
     assert_true(e.confidence >= 0.5 && e.by_load < 0.01);
@@ -175,9 +169,8 @@ static void a_buffer_that_only_grows_is_no_higher_load(void **state_)
     assert_true(n_leaks < 0.02 * RUNS && n_by_load > 0.9 * RUNS);
 }
 
-static void a_leak_of_a_twentieth_of_the_traffic_is_found(void **state_)
+TEST(a_leak_of_a_twentieth_of_the_traffic_is_found)
 {
-    (void)state_;
     assert_true(called_leak(&(struct stack){twenty, mostly_at_once}, 1) > 0.9);
 }
 
@@ -193,15 +186,13 @@ static int one_in_three_stays(int tick)
     return random_share() < 2.0 / 3 ? 0 : FOREVER;
 }
 
-static void a_jump_before_a_steady_leak_does_not_hide_it(void **state_)
+TEST(a_jump_before_a_steady_leak_does_not_hide_it)
 {
-    (void)state_;
     assert_true(called_leak(&(struct stack){six_after_a_jump, one_in_three_stays}, 1) > 0.8);
 }
 
-static void what_turns_over_is_seldom_called_a_leak(void **state_)
+TEST(what_turns_over_is_seldom_called_a_leak)
 {
-    (void)state_;
     static const struct stack sound[] = {
         {one, three_ticks}, {one, some_ticks}, {twenty, three_ticks}, {twenty, some_ticks}, {twenty, ten_ticks}};
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
@@ -210,9 +201,8 @@ static void what_turns_over_is_seldom_called_a_leak(void **state_)
     }
 }
 
-static void what_has_filled_is_seldom_called_a_leak(void **state_)
+TEST(what_has_filled_is_seldom_called_a_leak)
 {
-    (void)state_;
     assert_true(called_leak(&(struct stack){until_half, forever}, 1) < 0.01);
     assert_true(called_leak(&(struct stack){until_three_fifths, forever}, 1) < 0.04);
     assert_true(called_leak(&(struct stack){slowly_ever_slower, forever}, 1) < 0.05);
@@ -231,16 +221,14 @@ static double many_then_one(int tick)
     return tick ? 1 : 30;
 }
 
-static void a_cache_that_nears_its_bound_is_seldom_called_a_leak(void **state_)
+TEST(a_cache_that_nears_its_bound_is_seldom_called_a_leak)
 {
-    (void)state_;
     assert_true(sure_of(&(struct stack){nearing_a_bound, forever}, 1, DP_LEAKS_SURE) < 0.02);
     assert_true(sure_of(&(struct stack){many_then_one, forever}, 1, DP_LEAKS_SURE) > 0.9); /* it does not slow */
 }
 
-static void a_higher_load_is_seldom_called_a_leak(void **state_)
+TEST(a_higher_load_is_seldom_called_a_leak)
 {
-    (void)state_;
     assert_true(called_leak(&(struct stack){rising, three_ticks}, 1) < 0.15);
     assert_true(called_leak(&(struct stack){doubling, three_ticks}, 1) < 0.02);
     assert_true(called_leak(&(struct stack){doubling, some_ticks}, 1) < 0.02);
@@ -278,24 +266,21 @@ static double four_until_half(int tick)
     return tick < TICKS / 2 ? 4 : 0;
 }
 
-static void a_leak_of_few_blocks_is_left_open(void **state_)
+TEST(a_leak_of_few_blocks_is_left_open)
 {
-    (void)state_;
     assert_true(in_doubt(&(struct stack){two_and_a_half, mostly_soon}) > 0.9);
     assert_true(in_doubt(&(struct stack){half_a_block, forever}) > 0.98);
 }
 
-static void growth_of_many_blocks_is_seen_to_end(void **state_)
+TEST(growth_of_many_blocks_is_seen_to_end)
 {
-    (void)state_;
     assert_true(in_doubt(&(struct stack){four_until_half, forever}) < 0.1);
     assert_true(in_doubt(&(struct stack){ever_slower, forever}) < 0.1);
 }
 
 /* Growth stands still while the program is idle, and that time may be longer than the load. */
-static void idle_time_does_not_end_growth(void **state_)
+TEST(idle_time_does_not_end_growth)
 {
-    (void)state_;
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
         struct dp_leaks_process p;
@@ -314,9 +299,8 @@ static void idle_time_does_not_end_growth(void **state_)
  * The first tick loads a data set, with two thirds of all allocations; then one stack leaks a block a tick. The other
  * ticks are not idle, and the rate is one of the clock.
  */
-static void a_load_at_the_start_is_one_tick_of_work(void **state_)
+TEST(a_load_at_the_start_is_one_tick_of_work)
 {
-    (void)state_;
     struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
     static struct dp_leaks_curve curves[2];
     memset(curves, 0, sizeof curves);
@@ -358,9 +342,8 @@ static struct dp_leaks_evidence of_array(int end, double others)
     return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
 }
 
-static void an_array_that_doubles_grows_until_it_is_overdue(void **state_)
+TEST(an_array_that_doubles_grows_until_it_is_overdue)
 {
-    (void)state_;
     struct dp_leaks_evidence e = of_array(TICKS, 80);
     assert_int_equal(e.kind, DP_LEAKS_DOUBLING);
     assert_true(e.confidence > 0.7);
@@ -370,18 +353,16 @@ static void an_array_that_doubles_grows_until_it_is_overdue(void **state_)
 }
 
 /* Its steps are the only work that is seen, but it is filled in the ticks between them. */
-static void an_array_is_filled_while_nothing_is_allocated(void **state_)
+TEST(an_array_is_filled_while_nothing_is_allocated)
 {
-    (void)state_;
     struct dp_leaks_evidence e = of_array(TICKS, 0);
     assert_int_equal(e.kind, DP_LEAKS_DOUBLING);
     assert_float_equal(e.bytes_per_hour, 700000.0 * 240, 0.2 * 700000 * 240);
 }
 
 /* Nearly all work is in the last point, which frees nearly all. */
-static void few_points_have_quarters_too(void **state_)
+TEST(few_points_have_quarters_too)
 {
-    (void)state_;
     for (size_t n = 4; n <= 6; n++) {
         struct dp_leaks_process p = {.n_points = n, .start_ns = 1, .rate = 524288, .ended = true};
         struct dp_leaks_curve c = {.row_value = 0};
@@ -399,9 +380,8 @@ static void few_points_have_quarters_too(void **state_)
     }
 }
 
-static void ticks_without_a_change_neither_grow_nor_shrink(void **state_)
+TEST(ticks_without_a_change_neither_grow_nor_shrink)
 {
-    (void)state_;
     struct dp_leaks_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
     struct dp_leaks_curve c = {.row_value = 0};
     for (int t = 0; t < TICKS; t++) {
@@ -417,35 +397,12 @@ static void ticks_without_a_change_neither_grow_nor_shrink(void **state_)
     assert_true(e.n_steps > 8);
 }
 
-static void a_process_without_ticks_has_no_growth(void **state_)
+TEST(a_process_without_ticks_has_no_growth)
 {
-    (void)state_;
     struct dp_leaks_process p = {.n_points = 0};
     struct dp_leaks_curve c = {.row_value = 0};
     assert_true(dp_leaks_growth(&p, &c) == 0);
     assert_true(dp_leaks_evidence_of(&p, &c, 0).confidence == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leak_is_found),
-        cmocka_unit_test(a_buffer_that_only_grows_is_no_higher_load),
-        cmocka_unit_test(a_leak_of_a_twentieth_of_the_traffic_is_found),
-        cmocka_unit_test(a_jump_before_a_steady_leak_does_not_hide_it),
-        cmocka_unit_test(what_turns_over_is_seldom_called_a_leak),
-        cmocka_unit_test(what_has_filled_is_seldom_called_a_leak),
-        cmocka_unit_test(a_higher_load_is_seldom_called_a_leak),
-        cmocka_unit_test(a_leak_of_few_blocks_is_left_open),
-        cmocka_unit_test(growth_of_many_blocks_is_seen_to_end),
-        cmocka_unit_test(idle_time_does_not_end_growth),
-        cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
-        cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
-        cmocka_unit_test(an_array_is_filled_while_nothing_is_allocated),
-        cmocka_unit_test(few_points_have_quarters_too),
-        cmocka_unit_test(ticks_without_a_change_neither_grow_nor_shrink),
-        cmocka_unit_test(a_process_without_ticks_has_no_growth),
-        cmocka_unit_test(a_cache_that_nears_its_bound_is_seldom_called_a_leak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process frees before its end says nothing about the time before. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "simulated.h"
 #include "tool/leaks/evidence.h"
 #include "tool/leaks/teardown.h"
 
 /* A leak, all of which is freed in the last tick before the process ends. */
-static void the_end_of_the_process_does_not_end_growth(void **state_)
+TEST(the_end_of_the_process_does_not_end_growth)
 {
-    (void)state_;
     int n = 0;
     for (int run = 0; run < RUNS; run++) {
         struct dp_leaks_process p;
@@ -46,9 +41,8 @@ static double found_before_teardown(const double *left, int n)
     return (double)n_found / RUNS;
 }
 
-static void a_teardown_hides_no_leak(void **state_)
+TEST(a_teardown_hides_no_leak)
 {
-    (void)state_;
     assert_true(found_before_teardown((double[]){0}, 1) > 0.99);
     for (int percent = 5; percent <= 80; percent += 25)
         assert_true(found_before_teardown((double[]){percent / 100.0}, 1) > 0.99);
@@ -72,9 +66,8 @@ static struct dp_leaks_evidence of_batches(int period)
     return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
 }
 
-static void a_batch_that_ends_with_the_process_is_no_leak(void **state_)
+TEST(a_batch_that_ends_with_the_process_is_no_leak)
 {
-    (void)state_;
     for (int period = 2; period <= TICKS / 2; period++)
         assert_true(of_batches(period).confidence < 0.08);
 }
@@ -85,9 +78,8 @@ struct run {
     double bytes[9], work[9], end;
 };
 
-static void teardown_begins_where_the_work_ended(void **state_)
+TEST(teardown_begins_where_the_work_ended)
 {
-    (void)state_;
     static const struct run runs[] = {
         {9, 6, {10, 20, 30, 40, 40, 40, 1, 1, 0}, {5, 5, 5, 5, 0, 0, 0, 0, 0}, 0}, /* in one go, and more later */
         {6, 5, {10, 20, 30, 40, 40, 38}, {5, 5, 5, 5, 0, 0}, 0},                   /* a little, and the rest later */
@@ -108,13 +100,4 @@ static void teardown_begins_where_the_work_ended(void **state_)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
-        cmocka_unit_test(a_teardown_hides_no_leak),
-        cmocka_unit_test(a_batch_that_ends_with_the_process_is_no_leak),
-        cmocka_unit_test(teardown_begins_where_the_work_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -5,11 +5,9 @@
 #include "support/bytes.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 /* One sample of one frame: where its library lies, the address in the process, a name or none. */
 struct frame {
@@ -89,7 +87,7 @@ static void assert_same(const struct frame *a, const struct frame *b, int same)
     assert_int_equal(diff.model.rows.n, same ? 1 : 2);
 }
 
-static void a_frame_is_its_object_and_its_place_in_it(void **state)
+TEST_WITH(again, NULL, a_frame_is_its_object_and_its_place_in_it)
 {
     struct frame a = {"/lib/a.so", "aa", 0x10000, 0x10123, NULL, 5, 0}, b = a;
     b.start = 0x70000, b.address = 0x70123; /* loaded elsewhere */
@@ -108,7 +106,7 @@ static void a_frame_is_its_object_and_its_place_in_it(void **state)
     assert_same(&a, &b, 0);
 }
 
-static void without_a_build_id_names_part_frames_at_one_place(void **state)
+TEST_WITH(again, NULL, without_a_build_id_names_part_frames_at_one_place)
 {
     struct frame a = {"/bin/server", "", 0x10000, 0x10123, "alpha", 5, 0}, b = a;
     assert_same(&a, &b, 1);
@@ -125,7 +123,7 @@ static void without_a_build_id_names_part_frames_at_one_place(void **state)
     assert_same(&a, &b, 1);
 }
 
-static void a_nameless_frame_joins_the_build_that_was_loaded_there(void **state)
+TEST_WITH(again, NULL, a_nameless_frame_joins_the_build_that_was_loaded_there)
 {
     struct frame alpha = {"/bin/server", "", 0x10000, 0x10123, "alpha", 5, 0};
     struct frame beta = {"/bin/server", "", 0x70000, 0x70123, "beta", 7, 0}, bare = alpha;
@@ -141,7 +139,7 @@ static void a_nameless_frame_joins_the_build_that_was_loaded_there(void **state)
     assert_int_equal(values_of(0)[0], 9);
 }
 
-static void without_an_object_a_frame_is_its_address_and_lines(void **state)
+TEST_WITH(again, NULL, without_an_object_a_frame_is_its_address_and_lines)
 {
     struct frame a = {"[anon]", "", 0x10000, 0x10123, "f", 5, 0}, b = a;
     b.start = 0x8000; /* places in nameless memory say nothing */
@@ -156,7 +154,7 @@ static void without_an_object_a_frame_is_its_address_and_lines(void **state)
     assert_same(&a, &b, 1);
 }
 
-static void names_that_are_known_are_not_lost(void **state)
+TEST_WITH(again, NULL, names_that_are_known_are_not_lost)
 {
     struct frame named = {"/lib/a.so", "aa", 0x10000, 0x10123, "f", 5, 0}, bare = named;
     again(NULL);
@@ -167,7 +165,7 @@ static void names_that_are_known_are_not_lost(void **state)
     assert_int_equal(decode.lines.n, 1);
 }
 
-static void each_turn_is_less_the_one_before_it(void **state)
+TEST_WITH(again, NULL, each_turn_is_less_the_one_before_it)
 {
     struct frame rows[] = {{"/a", "", 0, 16, NULL, 5, 1}, {"/a", "", 0, 32, NULL, 7, 0}};
     assert_int_equal(add(rows, 2, 100), 0);
@@ -190,7 +188,7 @@ static void each_turn_is_less_the_one_before_it(void **state)
     assert_int_equal(found.n_went_down, 0);
 }
 
-static void a_clock_that_stood_still_still_makes_a_delta(void **state)
+TEST_WITH(again, NULL, a_clock_that_stood_still_still_makes_a_delta)
 {
     struct frame row = {"/a", "", 0, 16, NULL, 5, 1};
     assert_int_equal(add(&row, 1, 100), 0);
@@ -200,7 +198,7 @@ static void a_clock_that_stood_still_still_makes_a_delta(void **state)
     assert_int_equal(decode.duration_ns, 1);
 }
 
-static void flows_that_are_not_there_are_refused(void **state)
+TEST_WITH(again, NULL, flows_that_are_not_there_are_refused)
 {
     struct frame row = {"/a", "", 0, 16, NULL, 5, 1};
     diff.flows = "alloc_space,alloc_spac";
@@ -208,7 +206,7 @@ static void flows_that_are_not_there_are_refused(void **state)
     assert_string_equal(error.line, "no sample type alloc_spac to subtract; it has: alloc_space, inuse_space");
 }
 
-static void old_rows_leave_the_model_and_the_rest_keeps_its_values(void **state)
+TEST_WITH(again, NULL, old_rows_leave_the_model_and_the_rest_keeps_its_values)
 {
     enum { N = 30000 };
     static struct frame rows[N];
@@ -252,7 +250,7 @@ static int add_bytes(const char *text, unsigned n_locations, uint8_t location, i
     return result ? result : dp_model_diff_add(&diff, &decode, &error);
 }
 
-static void the_same_bytes_are_checked_again_when_tables_are_others(void **state)
+TEST_WITH(again, NULL, the_same_bytes_are_checked_again_when_tables_are_others)
 {
     assert_int_equal(add_bytes("b", 3, 3, 5), 0);
     assert_int_equal(add_bytes("b", 3, 3, 7), 0);
@@ -269,17 +267,5 @@ static void the_same_bytes_are_checked_again_when_tables_are_others(void **state
 int main(void)
 {
     dp_mem_cap(SIZE_MAX);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_frame_is_its_object_and_its_place_in_it, again),
-        cmocka_unit_test_setup(without_a_build_id_names_part_frames_at_one_place, again),
-        cmocka_unit_test_setup(a_nameless_frame_joins_the_build_that_was_loaded_there, again),
-        cmocka_unit_test_setup(without_an_object_a_frame_is_its_address_and_lines, again),
-        cmocka_unit_test_setup(names_that_are_known_are_not_lost, again),
-        cmocka_unit_test_setup(each_turn_is_less_the_one_before_it, again),
-        cmocka_unit_test_setup(a_clock_that_stood_still_still_makes_a_delta, again),
-        cmocka_unit_test_setup(flows_that_are_not_there_are_refused, again),
-        cmocka_unit_test_setup(the_same_bytes_are_checked_again_when_tables_are_others, again),
-        cmocka_unit_test_setup(old_rows_leave_the_model_and_the_rest_keeps_its_values, again),
-    };
-    return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
+    return run_unit(NULL, NULL);
 }

@@ -5,11 +5,9 @@
 #include "support/bytes.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static struct bytes written;
 static struct dp_model_merge merge;
@@ -75,7 +73,7 @@ static void assert_sums(int64_t allocated, int64_t in_use)
     assert_int_equal(merge.values.at[1], in_use);
 }
 
-static void flows_are_summed_and_the_chosen_states_too(void **state)
+TEST_WITH(again, NULL, flows_are_summed_and_the_chosen_states_too)
 {
     add(1, 1, false, 1, 100);
     add(1, 2, true, 2, 200);
@@ -84,7 +82,7 @@ static void flows_are_summed_and_the_chosen_states_too(void **state)
     assert_int_equal(merge.n_counted, 2);
 }
 
-static void a_merged_profile_has_the_states_of_all_times(void **state)
+TEST_WITH(again, NULL, a_merged_profile_has_the_states_of_all_times)
 {
     merge.keeps_moments = true;
     add(1, 1, false, 1, 100);
@@ -104,7 +102,7 @@ static void a_merged_profile_has_the_states_of_all_times(void **state)
 }
 
 /* Its numbers of locations are not those of the profile any more. */
-static void the_states_of_a_profile_that_another_program_changed_are_ignored(void **state)
+TEST_WITH(again, NULL, the_states_of_a_profile_that_another_program_changed_are_ignored)
 {
     merge.keeps_moments = true;
     add(1, 1, true, 1, 100);
@@ -119,22 +117,8 @@ static void the_states_of_a_profile_that_another_program_changed_are_ignored(voi
     assert_sums(1, 100);
 }
 
-static void a_profile_whose_states_do_not_matter_adds_its_flows(void **state)
-{
-    struct dp_decode decode = {.strings = {0}};
-    struct dp_decode_error error;
-    encode("#ended", 3, 9);
-    assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
-    assert_int_equal(dp_model_merge_add(&merge, &decode, NULL, 0, &error), 0);
-    dp_decode_fini(&decode);
-    assert_true(merge.header.comments.n == 1);
-    merge.goes_on = true;
-    assert_sums(3, 0);
-    assert_true(merge.header.comments.n == 0);
-}
-
 /* A model of values in bytes takes none in kilobytes, nor another number of types. */
-static void values_of_another_unit_or_type_are_refused(void **state)
+TEST_WITH(again, NULL, values_of_another_unit_or_type_are_refused)
 {
     static const struct dp_encode_value_type others[][3] = {
         {{"alloc_space", "bytes"}, {"inuse_space", "kilobytes"}},
@@ -160,16 +144,23 @@ static void values_of_another_unit_or_type_are_refused(void **state)
     }
 }
 
+TEST_WITH(again, NULL, a_profile_whose_states_do_not_matter_adds_its_flows)
+{
+    struct dp_decode decode = {.strings = {0}};
+    struct dp_decode_error error;
+    encode("#ended", 3, 9);
+    assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
+    assert_int_equal(dp_model_merge_add(&merge, &decode, NULL, 0, &error), 0);
+    dp_decode_fini(&decode);
+    assert_true(merge.header.comments.n == 1);
+    merge.goes_on = true;
+    assert_sums(3, 0);
+    assert_true(merge.header.comments.n == 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(flows_are_summed_and_the_chosen_states_too, again),
-        cmocka_unit_test_setup(a_merged_profile_has_the_states_of_all_times, again),
-        cmocka_unit_test_setup(the_states_of_a_profile_that_another_program_changed_are_ignored, again),
-        cmocka_unit_test_setup(values_of_another_unit_or_type_are_refused, again),
-        cmocka_unit_test_setup(a_profile_whose_states_do_not_matter_adds_its_flows, again),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit(NULL, NULL);
     again(NULL);
     dp_vec_fini(&written.all);
     return failed;

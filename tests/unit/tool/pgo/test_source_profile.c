@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <errno.h>
 #include <string.h>
 
@@ -93,7 +89,7 @@ static int refuse(void *ctx, const void *bytes, size_t n)
     return -ENOSPC;
 }
 
-static void a_function_has_all_its_lines_and_their_sums(void **state)
+TEST(a_function_has_all_its_lines_and_their_sums)
 {
     struct dp_pgo_samples s = samples_of_all();
     struct dp_pgo_profile p = {.first = 0};
@@ -116,7 +112,7 @@ static void a_function_has_all_its_lines_and_their_sums(void **state)
     dp_pgo_samples_fini(&s);
 }
 
-static void the_first_suffix_of_a_compiler_ends_a_name(void **state)
+TEST(the_first_suffix_of_a_compiler_ends_a_name)
 {
     struct dp_pgo_samples s = {.names = {.ops = &ops}};
     struct dp_pgo_profile p = {.first = 0};
@@ -131,7 +127,7 @@ static void the_first_suffix_of_a_compiler_ends_a_name(void **state)
     dp_pgo_samples_fini(&s);
 }
 
-static void samples_are_summed_from_start_to_before_end(void **state)
+TEST(samples_are_summed_from_start_to_before_end)
 {
     struct dp_pgo_samples s = samples_of_all();
     assert_int_equal(dp_pgo_samples_sum(&s, 0, UINT64_MAX), s.n);
@@ -143,7 +139,7 @@ static void samples_are_summed_from_start_to_before_end(void **state)
     assert_int_equal(dp_pgo_samples_sum(&s, 0, UINT64_MAX), 0);
 }
 
-static void bolt_gets_each_address(void **state)
+TEST(bolt_gets_each_address)
 {
     struct dp_pgo_samples s = {.n = 0};
     add(&s, 0x1234abcd, 1);
@@ -154,13 +150,4 @@ static void bolt_gets_each_address(void **state)
     dp_pgo_samples_fini(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_function_has_all_its_lines_and_their_sums),
-        cmocka_unit_test(the_first_suffix_of_a_compiler_ends_a_name),
-        cmocka_unit_test(samples_are_summed_from_start_to_before_end),
-        cmocka_unit_test(bolt_gets_each_address),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The journal of push: the next pusher finds in the file the state that the last one had in memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,9 +101,8 @@ static void reopen(void)
     assert_string_equal(state_of(&journal), before);
 }
 
-static void a_unit_that_is_set_aside_keeps_its_parts(void **state)
+TEST_WITH(begin_test, end_test, a_unit_that_is_set_aside_keeps_its_parts)
 {
-    (void)state;
     begin_unit(1, 2);
     settle_part(DP_PUSH_ACCEPTED);
     settle_part(DP_PUSH_DOUBT);
@@ -136,9 +131,8 @@ static void a_unit_that_is_set_aside_keeps_its_parts(void **state)
     assert_true(dp_push_journal_is_settled(&journal, 99, "server.7.0001.heap.pb.gz"));
 }
 
-static void a_deleted_file_counts_once_and_is_not_set_aside_any_more(void **state)
+TEST_WITH(begin_test, end_test, a_deleted_file_counts_once_and_is_not_set_aside_any_more)
 {
-    (void)state;
     begin_unit(1, 1);
     assert_int_equal(dp_push_journal_aside(&journal, SECOND, "status 500"), 0);
     assert_false(dp_push_journal_holds(&journal, key_of(1)));
@@ -149,9 +143,8 @@ static void a_deleted_file_counts_once_and_is_not_set_aside_any_more(void **stat
 }
 
 /* Files 6 to 8 were never seen: the next one that is missed has a higher number. */
-static void missed_files_are_counted_once(void **state)
+TEST_WITH(begin_test, end_test, missed_files_are_counted_once)
 {
-    (void)state;
     begin_unit(5, 1);
     assert_int_equal(dp_push_journal_done(&journal, DP_PUSH_ACCEPTED), 0);
     assert_int_equal(dp_push_journal_seen(&journal, 99), 5);
@@ -169,9 +162,8 @@ static bool only_7(void *ctx, const char *key)
     return !strcmp(key, key_of(7));
 }
 
-static void a_compacted_journal_has_the_units_that_are_set_aside(void **state)
+TEST_WITH(begin_test, end_test, a_compacted_journal_has_the_units_that_are_set_aside)
 {
-    (void)state;
     begin_unit(1, 3);
     settle_part(DP_PUSH_REFUSED);
     settle_part(DP_PUSH_DOUBT);
@@ -232,9 +224,8 @@ static void step(unsigned random, unsigned *n)
     }
 }
 
-static void the_next_pusher_has_the_state_of_the_last_one(void **state)
+TEST_WITH(begin_test, end_test, the_next_pusher_has_the_state_of_the_last_one)
 {
-    (void)state;
     unsigned random = 1, n = 1;
     for (int i = 0; i < 600; i++) {
         random = random * 1103515245u + 12345u;
@@ -245,9 +236,8 @@ static void the_next_pusher_has_the_state_of_the_last_one(void **state)
     assert_true(journal.counts[DP_PUSH_ACCEPTED] > 40 && journal.counts[DP_PUSH_GONE] > 10 && n > 400);
 }
 
-static void a_name_may_have_a_line_end(void **state)
+TEST_WITH(begin_test, end_test, a_name_may_have_a_line_end)
 {
-    (void)state;
     static const char *const names[] = {"a\nb.7.0001.heap.pb.gz", "\n\n.7.0002.heap.pb.gz", "gone\n.7.0003.heap.pb.gz",
                                         "kept\n.7.0004.heap.pb.gz"};
     char keys[4][DP_PUSH_KEY_BYTES];
@@ -265,9 +255,8 @@ static void a_name_may_have_a_line_end(void **state)
     assert_false(dp_push_journal_is_settled(&journal, 99, "a"));
 }
 
-static void a_reader_changes_nothing(void **state)
+TEST_WITH(begin_test, end_test, a_reader_changes_nothing)
 {
-    (void)state;
     begin_unit(1, 2);
     assert_int_equal(pwrite(journal.fd, "incomplete", 10, (off_t)journal.n_bytes), 10);
     struct dp_push_journal reader;
@@ -277,16 +266,4 @@ static void a_reader_changes_nothing(void **state)
     assert_int_equal(lseek(journal.fd, 0, SEEK_END), (off_t)journal.n_bytes + 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_unit_that_is_set_aside_keeps_its_parts, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(a_deleted_file_counts_once_and_is_not_set_aside_any_more, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(missed_files_are_counted_once, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(a_compacted_journal_has_the_units_that_are_set_aside, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(the_next_pusher_has_the_state_of_the_last_one, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(a_name_may_have_a_line_end, begin_test, end_test),
-        cmocka_unit_test_setup_teardown(a_reader_changes_nothing, begin_test, end_test),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When a sender tries again, and when it gives up on files that are too large for the memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "tool/push/send.c"
 
@@ -21,7 +17,7 @@ static void pause_once(int64_t retry_after_s, int64_t *least, int64_t *most)
     *least = sender.not_before_ns - dp_clock_ns();
 }
 
-static void pauses_double_up_to_a_minute(void **state)
+TEST(pauses_double_up_to_a_minute)
 {
     sender = (struct dp_push_sender){.n_failures = 0};
     for (unsigned i = 0; i < 12; i++) {
@@ -32,7 +28,7 @@ static void pauses_double_up_to_a_minute(void **state)
     }
 }
 
-static void a_receiver_may_ask_for_a_longer_pause_of_up_to_ten_minutes(void **state)
+TEST(a_receiver_may_ask_for_a_longer_pause_of_up_to_ten_minutes)
 {
     static const struct {
         int64_t asked_s, whole_s;
@@ -49,7 +45,7 @@ static void a_receiver_may_ask_for_a_longer_pause_of_up_to_ten_minutes(void **st
     assert_true(most >= LONGEST_PAUSE / 2);
 }
 
-static void memory_may_be_short_nine_times_in_a_row(void **state)
+TEST(memory_may_be_short_nine_times_in_a_row)
 {
     char dir[] = "/tmp/deltaprof-pauses-XXXXXX", key[DP_PUSH_KEY_BYTES];
     char name[] = "server.7.0001.heap.pb.gz";
@@ -76,12 +72,4 @@ static void memory_may_be_short_nine_times_in_a_row(void **state)
     rmdir(dir);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pauses_double_up_to_a_minute),
-        cmocka_unit_test(a_receiver_may_ask_for_a_longer_pause_of_up_to_ten_minutes),
-        cmocka_unit_test(memory_may_be_short_nine_times_in_a_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which of the waiting files are sent as one profile: none, unless the pusher is behind by hours or by many files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 
 #include "tool/push/queue.h"
@@ -36,35 +32,24 @@ static size_t first_unit(size_t n, int64_t interval_s)
     return n_files;
 }
 
-static void each_file_is_a_point_of_its_own(void **state)
+TEST(each_file_is_a_point_of_its_own)
 {
-    (void)state;
     assert_int_equal(first_unit(1, 0), 1);
     assert_int_equal(first_unit(8, 1), 1);
     assert_int_equal(first_unit(480, 15), 1); /* two hours but 15 s */
     assert_int_equal(first_unit(1999, 1), 1);
 }
 
-static void two_hours_of_files_are_joined(void **state)
+TEST(two_hours_of_files_are_joined)
 {
-    (void)state;
     assert_int_equal(first_unit(481, 15), DP_PUSH_MOST_FILES);
     assert_int_equal(first_unit(121, 60), 6);   /* five minutes of them */
     assert_int_equal(first_unit(100, 3600), 1); /* further apart than that */
 }
 
-static void many_files_are_joined_before_their_process_deletes_them(void **state)
+TEST(many_files_are_joined_before_their_process_deletes_them)
 {
-    (void)state;
     assert_int_equal(first_unit(2000, 1), DP_PUSH_MOST_FILES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_file_is_a_point_of_its_own),
-        cmocka_unit_test(two_hours_of_files_are_joined),
-        cmocka_unit_test(many_files_are_joined_before_their_process_deletes_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

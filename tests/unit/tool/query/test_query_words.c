@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 #include <time.h>
 
@@ -20,7 +16,7 @@ static bool is_time(const char *text)
     return is_taken;
 }
 
-static void a_time_is_a_word_or_a_clock_that_exists(void **state)
+TEST(a_time_is_a_word_or_a_clock_that_exists)
 {
     int at;
     assert_int_equal(dp_query_at_parse("test", "peak", &at), 0);
@@ -47,7 +43,7 @@ static void a_time_is_a_word_or_a_clock_that_exists(void **state)
         assert_false(is_time(wrong[i]));
 }
 
-static void a_time_of_today_has_no_date(void **state)
+TEST(a_time_of_today_has_no_date)
 {
     char text[64];
     dp_query_at_text(text, sizeof text, 0);
@@ -61,7 +57,7 @@ static void a_time_of_today_has_no_date(void **state)
     assert_true(strlen(text) > 8);
 }
 
-static void a_limit_is_a_size_from_1_to_4g(void **state)
+TEST(a_limit_is_a_size_from_1_to_4g)
 {
     size_t limit;
     assert_int_equal(dp_query_limit("test", "1", &limit), 0);
@@ -83,7 +79,7 @@ static void a_limit_is_a_size_from_1_to_4g(void **state)
     assert_int_equal(limit, 77);
 }
 
-static void files_stand_by_process_and_kind_the_newest_first(void **state)
+TEST(files_stand_by_process_and_kind_the_newest_first)
 {
     char *files[] = {"d/a.7.0002.heap.pb.gz",  "d/other",
                      "d/a.7.0010.heap.pb.gz",  "d/a.70.0001.heap.pb.gz",
@@ -117,7 +113,7 @@ static void assert_short(const char *name, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void names_lose_what_is_no_part_of_them(void **state)
+TEST(names_lose_what_is_no_part_of_them)
 {
     assert_short("main", "main");
     assert_short("", "");
@@ -144,14 +140,4 @@ static void names_lose_what_is_no_part_of_them(void **state)
     assert_short("[hand-over]", "[hand-over]");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_time_is_a_word_or_a_clock_that_exists),
-        cmocka_unit_test(a_time_of_today_has_no_date),
-        cmocka_unit_test(a_limit_is_a_size_from_1_to_4g),
-        cmocka_unit_test(files_stand_by_process_and_kind_the_newest_first),
-        cmocka_unit_test(names_lose_what_is_no_part_of_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

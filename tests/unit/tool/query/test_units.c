@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +12,7 @@ static void assert_printed(int64_t value, const char *unit, const char *expected
     assert_string_equal(text, expected);
 }
 
-static void the_largest_unit_leaves_at_least_one(void **state)
+TEST(the_largest_unit_leaves_at_least_one)
 {
     assert_printed(0, "bytes", "0");
     assert_printed(1023, "bytes", "1023B");
@@ -34,7 +30,7 @@ static void the_largest_unit_leaves_at_least_one(void **state)
     assert_printed(INT64_C(86400000000000), "nanoseconds", "1days");
 }
 
-static void units_have_several_names(void **state)
+TEST(units_have_several_names)
 {
     assert_printed(1, "kilobytes", "1kB");
     assert_printed(2048, "kb", "2MB");
@@ -46,7 +42,7 @@ static void units_have_several_names(void **state)
     assert_printed(-5, "", "-5");
 }
 
-static void names_cannot_command_a_terminal(void **state)
+TEST(names_cannot_command_a_terminal)
 {
     static const char *const names[][2] = {
         {"a\x1b[0m\x7f\n", "a?[0m??"},
@@ -79,7 +75,7 @@ static void assert_name(const char *name, size_t n_columns, const char *expected
     free(text);
 }
 
-static void a_name_that_is_too_wide_loses_its_middle(void **state)
+TEST(a_name_that_is_too_wide_loses_its_middle)
 {
     assert_name("abcdefghij", 0, "abcdefghij");
     assert_name("abcdefghij", 11, "abcdefghij");
@@ -92,7 +88,7 @@ static void a_name_that_is_too_wide_loses_its_middle(void **state)
     assert_name("", 5, "");
 }
 
-static void a_name_has_some_room_on_any_line(void **state)
+TEST(a_name_has_some_room_on_any_line)
 {
     assert_int_equal(dp_query_print_room(0, 50), 0);
     assert_int_equal(dp_query_print_room(80, 50), 30);
@@ -102,14 +98,4 @@ static void a_name_has_some_room_on_any_line(void **state)
     assert_int_equal(dp_query_print_room(20, 50), 8);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_unit_leaves_at_least_one),
-        cmocka_unit_test(units_have_several_names),
-        cmocka_unit_test(names_cannot_command_a_terminal),
-        cmocka_unit_test(a_name_that_is_too_wide_loses_its_middle),
-        cmocka_unit_test(a_name_has_some_room_on_any_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds sockets of a process, here of the test itself, by the value of its key `listen`. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "tool/rss/ask.c"
 
@@ -21,7 +17,7 @@ static bool is_connected(const char *listen, int listener)
     return true;
 }
 
-static void a_path_is_that_behind_unix(void **state)
+TEST(a_path_is_that_behind_unix)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     char text[200];
@@ -40,7 +36,7 @@ static void a_path_is_that_behind_unix(void **state)
     unlink(at.sun_path);
 }
 
-static void a_port_may_be_one_of_a_range(void **state)
+TEST(a_port_may_be_one_of_a_range)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t n_bytes = sizeof at;
@@ -67,7 +63,7 @@ static void a_port_may_be_one_of_a_range(void **state)
     assert_int_equal(connect_endpoint(getpid(), text), -1);
 }
 
-static void a_token_is_the_first_line(void **state)
+TEST(a_token_is_the_first_line)
 {
     char path[64], header[1200];
     assert_true(read_token("", header));
@@ -82,12 +78,4 @@ static void a_token_is_the_first_line(void **state)
     unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_is_that_behind_unix),
-        cmocka_unit_test(a_port_may_be_one_of_a_range),
-        cmocka_unit_test(a_token_is_the_first_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

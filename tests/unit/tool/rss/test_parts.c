@@ -2,11 +2,7 @@
 /* Parts of a profile that are brought up to date with a process's mappings, and sums over processes. */
 #include "tool/rss/rss.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <string.h>
 
 enum { STACKS = 10, FILES = 20, SELF = 30, OTHER = 40, THEN = 700 };
@@ -41,7 +37,7 @@ static const struct {
     {0, THEN, 0, 500, 100, 40, 5, 7},           /* the process does not tell the profiler's */
 };
 
-static void each_part_is_brought_up_to_date(void **state)
+TEST(each_part_is_brought_up_to_date)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dp_vma vmas[] = {{.kind = DP_VMA_STACK, .anonymous_bytes = STACKS},
@@ -88,7 +84,7 @@ static void each_part_is_brought_up_to_date(void **state)
 }
 
 /* Of pages that processes share, those of the one that has most; errors add up as squares. */
-static void processes_are_summed(void **state)
+TEST(processes_are_summed)
 {
     const struct dp_rss of[] = {
         {.anonymous_bytes = 100,
@@ -129,11 +125,4 @@ static void processes_are_summed(void **state)
     dp_rss_fini(&all);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_part_is_brought_up_to_date),
-        cmocka_unit_test(processes_are_summed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,13 +19,13 @@ static bool is_one_directory(const char *out)
     return !dp_run_beside_check(&conf, dir, why, sizeof why) || !strstr(why, "out=DIR");
 }
 
-static void a_directory_is_taken_as_it_stands(void **state)
+TEST(a_directory_is_taken_as_it_stands)
 {
     assert_true(is_one_directory("/a/b"));
     assert_string_equal(dir, "/a/b");
 }
 
-static void host_and_percent_are_expanded(void **state)
+TEST(host_and_percent_are_expanded)
 {
     char host[256] = "", expected[600];
     gethostname(host, sizeof host - 1);
@@ -38,7 +34,7 @@ static void host_and_percent_are_expanded(void **state)
     assert_string_equal(dir, expected);
 }
 
-static void program_and_process_stand_for_many_directories(void **state)
+TEST(program_and_process_stand_for_many_directories)
 {
     assert_false(is_one_directory("/a/%p"));
     assert_false(is_one_directory("/a/%e/b"));
@@ -48,7 +44,7 @@ static void program_and_process_stand_for_many_directories(void **state)
 }
 
 /* A host's name has up to 255 bytes, and one must always fit. */
-static void a_directory_that_is_too_long_is_refused(void **state)
+TEST(a_directory_that_is_too_long_is_refused)
 {
     char out[DP_CONFIG_TEXT];
     memset(out, 'a', sizeof out);
@@ -60,13 +56,4 @@ static void a_directory_that_is_too_long_is_refused(void **state)
     assert_false(is_one_directory(out));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_directory_is_taken_as_it_stands),
-        cmocka_unit_test(host_and_percent_are_expanded),
-        cmocka_unit_test(program_and_process_stand_for_many_directories),
-        cmocka_unit_test(a_directory_that_is_too_long_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -10,9 +10,7 @@
 #include "tool/serve/family.h"
 #include "tool/serve/join.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,8 +238,6 @@ static inline void make_state(void)
     *u = (struct dp_serve_unwritten){.table = {.name = "gone"}};
     u->totals[DP_KIND_MUTEX] = make_delta(DP_KIND_MUTEX, 0, "", "g", 60);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 /* Of the group of tests. */
 static inline int make_directory(void **state)

@@ -8,7 +8,7 @@ enum { APPENDED_MOST = 4 << 20 };
 
 /* ---- the state ---- */
 
-static void a_later_server_has_the_state(void **state)
+TEST_WITH(begin, end, a_later_server_has_the_state)
 {
     static const char wanted[] = "ended 4 begin 400 on heap wall\n"
                                  "all heap 20/2000\n"
@@ -41,7 +41,7 @@ static void a_later_server_has_the_state(void **state)
 }
 
 /* Of a process that has ended since, and of several deltas of one table. */
-static void deltas_add_up_by_table(void **state)
+TEST_WITH(begin, end, deltas_add_up_by_table)
 {
     add_cursor("", DP_KIND_HEAP, 0, 500);
     assert_int_equal(dp_serve_saved_write(&here, false), 1);
@@ -133,7 +133,7 @@ static void take_step(char step)
     }
 }
 
-static void what_is_appended_is_done_again(void **state)
+TEST_WITH(begin, end, what_is_appended_is_done_again)
 {
     make_file("c.3.1", "", 0);
     for (size_t i = 0; i < sizeof appended / sizeof *appended; i++) {
@@ -159,7 +159,7 @@ static void what_is_appended_is_done_again(void **state)
 }
 
 /* Two replies at once, which end in either order, or not: what comes back stands before what came later. */
-static void replies_that_overlap_end_in_any_order(void **state)
+TEST_WITH(begin, end, replies_that_overlap_end_in_any_order)
 {
     static const char *const wanted[] = {"a.heap.0 10-14 0/0@900\n", "a.heap.0 10-14 sent 0/0@900 0/0@800\n",
                                          "a.heap.0 10-14 1/100@500\n"};
@@ -192,7 +192,7 @@ static ino_t inode(void)
     return stat(path, &st) ? 0 : st.st_ino;
 }
 
-static void a_file_without_cursors_and_processes_ends_with_its_server(void **state)
+TEST_WITH(begin, end, a_file_without_cursors_and_processes_ends_with_its_server)
 {
     bool is_new;
     assert_int_equal(dp_serve_saved_write(&here, false), 1);
@@ -213,7 +213,7 @@ static void a_file_without_cursors_and_processes_ends_with_its_server(void **sta
     assert_false(inode());
 }
 
-static void a_long_file_is_written_again(void **state)
+TEST_WITH(begin, end, a_long_file_is_written_again)
 {
     add_cursor("", DP_KIND_HEAP, 0, 500);
     assert_int_equal(dp_serve_saved_write(&here, false), 1);
@@ -234,7 +234,7 @@ static void a_long_file_is_written_again(void **state)
 }
 
 /* The disk is full, as it were: the file is deleted, which is said once, and written again some time after. */
-static void a_file_that_lacks_a_delta_is_deleted(void **state)
+TEST_WITH(begin, end, a_file_that_lacks_a_delta_is_deleted)
 {
     add_cursor("", DP_KIND_HEAP, 0, 500);
     struct dp_serve_saved *saved = &here.saved;
@@ -258,16 +258,4 @@ static void a_file_that_lacks_a_delta_is_deleted(void **state)
     assert_int_equal(saved->err, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_later_server_has_the_state),
-        TEST(deltas_add_up_by_table),
-        TEST(what_is_appended_is_done_again),
-        TEST(replies_that_overlap_end_in_any_order),
-        TEST(a_file_without_cursors_and_processes_ends_with_its_server),
-        TEST(a_long_file_is_written_again),
-        TEST(a_file_that_lacks_a_delta_is_deleted),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+UNIT(make_directory, remove_directory)

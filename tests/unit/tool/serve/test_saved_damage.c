@@ -17,7 +17,7 @@ static void assert_refused(const struct bytes *file, size_t n_bytes)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void a_file_that_lacks_a_part_is_refused(void **state)
+TEST_WITH(begin, end, a_file_that_lacks_a_part_is_refused)
 {
     make_state();
     assert_int_equal(dp_serve_saved_write(&here, false), 1);
@@ -28,7 +28,7 @@ static void a_file_that_lacks_a_part_is_refused(void **state)
 }
 
 /* A server that is killed leaves the last part incomplete: it had no effect. */
-static void an_incomplete_last_part_had_no_effect(void **state)
+TEST_WITH(begin, end, an_incomplete_last_part_had_no_effect)
 {
     add_cursor("a", DP_KIND_HEAP, 0, 500);
     assert_int_equal(dp_serve_saved_write(&here, false), 1);
@@ -47,7 +47,7 @@ static void an_incomplete_last_part_had_no_effect(void **state)
     dp_vec_fini(&file.all);
 }
 
-static void a_changed_byte_is_refused(void **state)
+TEST_WITH(begin, end, a_changed_byte_is_refused)
 {
     make_state();
     assert_int_equal(dp_serve_saved_write(&here, true), 1);
@@ -84,7 +84,7 @@ static struct bytes file_of(const struct dp_serve_saved_part *parts, size_t n)
     }
 #define NAME_64 "0123456789012345678901234567890123456789012345678901234567890123"
 
-static void parts_that_no_server_writes_are_refused(void **state)
+TEST_WITH(begin, end, parts_that_no_server_writes_are_refused)
 {
     static const struct {
         struct dp_serve_saved_part parts[6];
@@ -128,7 +128,7 @@ static void parts_that_no_server_writes_are_refused(void **state)
     }
 }
 
-static void the_file_must_be_a_young_regular_one(void **state)
+TEST_WITH(begin, end, the_file_must_be_a_young_regular_one)
 {
     struct timespec times[2] = {{0}};
     assert_int_equal(read_later(), 0);
@@ -149,14 +149,4 @@ static void the_file_must_be_a_young_regular_one(void **state)
     assert_int_equal(dp_serve_saved_read(&later, "/dev/shm/deltaprof-test-none"), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_that_lacks_a_part_is_refused),
-        TEST(an_incomplete_last_part_had_no_effect),
-        TEST(a_changed_byte_is_refused),
-        TEST(parts_that_no_server_writes_are_refused),
-        TEST(the_file_must_be_a_young_regular_one),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+UNIT(make_directory, remove_directory)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -42,17 +38,15 @@ static int clear(void **state)
     return 0;
 }
 
-static void test_cursors_in_use_stay(void **state)
+TEST_WITH(fill, clear, test_cursors_in_use_stay)
 {
-    (void)state;
     assert_null(get("further", 0));
     assert_int_equal(all.at.n, DP_SERVE_CURSORS_MOST);
     assert_non_null(get("2", 0));
 }
 
-static void test_the_longest_idle_cursor_is_replaced(void **state)
+TEST_WITH(fill, clear, test_the_longest_idle_cursor_is_replaced)
 {
-    (void)state;
     dp_serve_cursors_find(&all, "5", 0, 0)->used_ns -= 11 * MINUTE_NS;
     dp_serve_cursors_find(&all, "", 0, 7)->used_ns -= 12 * MINUTE_NS;
     assert_non_null(get("further", 0));
@@ -63,16 +57,14 @@ static void test_the_longest_idle_cursor_is_replaced(void **state)
     assert_int_equal(all.at.n, DP_SERVE_CURSORS_MOST);
 }
 
-static void test_the_shared_cursor_stays(void **state)
+TEST_WITH(fill, clear, test_the_shared_cursor_stays)
 {
-    (void)state;
     dp_serve_cursors_find(&all, "", 0, 0)->used_ns -= 20 * MINUTE_NS;
     assert_null(get("further", 0));
 }
 
-static void test_a_page_goes_first(void **state)
+TEST_WITH(fill, clear, test_a_page_goes_first)
 {
-    (void)state;
     dp_serve_cursors_remove(&all, dp_serve_cursors_find(&all, "9", 0, 0));
     assert_non_null(get(DP_SERVE_CURSOR_PAGE "1", 0));
     dp_serve_cursors_find(&all, "5", 0, 0)->used_ns -= 11 * MINUTE_NS;
@@ -81,13 +73,4 @@ static void test_a_page_goes_first(void **state)
     assert_non_null(dp_serve_cursors_find(&all, "5", 0, 0));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cursors_in_use_stay, fill, clear),
-        cmocka_unit_test_setup_teardown(test_the_longest_idle_cursor_is_replaced, fill, clear),
-        cmocka_unit_test_setup_teardown(test_the_shared_cursor_stays, fill, clear),
-        cmocka_unit_test_setup_teardown(test_a_page_goes_first, fill, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

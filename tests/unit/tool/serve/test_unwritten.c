@@ -62,7 +62,7 @@ static bool retry(unsigned most)
     return all->unwritten.n < n;
 }
 
-static void what_could_not_be_deleted_is_tried_again(void **state)
+TEST_WITH(begin, end, what_could_not_be_deleted_is_tried_again)
 {
     add_ended("stuck", true, 1, -ELOOP);
     int64_t first_ns = all->retry_ns;
@@ -103,7 +103,7 @@ static void what_could_not_be_deleted_is_tried_again(void **state)
     assert_int_equal(all->pause_ns, PAUSE_NS);
 }
 
-static void of_too_many_the_oldest_are_lost(void **state)
+TEST_WITH(begin, end, of_too_many_the_oldest_are_lost)
 {
     char name[16];
     add_ended("stuck", true, 1, -ELOOP);
@@ -134,7 +134,7 @@ static int count_two(void *ctx, struct dp_serve_delta *delta)
     return ++*(int *)ctx < 2 ? 0 : -EPIPE;
 }
 
-static void profiles_since_the_start_are_passed_until_an_error(void **state)
+TEST_WITH(begin, end, profiles_since_the_start_are_passed_until_an_error)
 {
     int n = 0;
     assert_int_equal(dp_serve_unwritten_totals(all, DP_KIND_HEAP, count_two, &n), 0);
@@ -154,15 +154,10 @@ static void profiles_since_the_start_are_passed_until_an_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(what_could_not_be_deleted_is_tried_again),
-        TEST(of_too_many_the_oldest_are_lost),
-        TEST(profiles_since_the_start_are_passed_until_an_error),
-    };
     messages = memfd_create("messages", MFD_CLOEXEC);
     if (messages < 0 || dup2(messages, STDERR_FILENO) < 0)
         return 1;
-    int status = cmocka_run_group_tests(tests, make_directory, remove_directory);
+    int status = run_unit(make_directory, remove_directory);
     char bytes[4096];
     ssize_t n = status ? pread(messages, bytes, sizeof bytes, 0) : 0;
     return n > 0 && write(STDOUT_FILENO, bytes, (size_t)n) != n ? 1 : status;

@@ -3,11 +3,7 @@
  */
 #include "tool/summary/lone_thread.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -133,7 +129,7 @@ static void read_from_first(void)
     (void)!read(pipes[1][0], &byte, 1);
 }
 
-static void a_pipe_of_its_own_is_waited_for_for_ever(void **state)
+TEST(a_pipe_of_its_own_is_waited_for_for_ever)
 {
     char wanted[200];
     for (int writes = 0; writes < 2; writes++) {
@@ -152,7 +148,7 @@ static void a_pipe_of_its_own_is_waited_for_for_ever(void **state)
     }
 }
 
-static void a_handler_may_write_to_the_pipe(void **state)
+TEST(a_handler_may_write_to_the_pipe)
 {
     open_pipes(1);
     pid_t pid = start(read_with_handler);
@@ -162,7 +158,7 @@ static void a_handler_may_write_to_the_pipe(void **state)
     end(pid);
 }
 
-static void two_processes_wait_for_each_other(void **state)
+TEST(two_processes_wait_for_each_other)
 {
     char wanted[200];
     open_pipes(2);
@@ -218,7 +214,7 @@ static void sleep_long(void)
     sleep(1000);
 }
 
-static void a_mutex_whose_holder_has_ended_is_waited_for_for_ever(void **state)
+TEST(a_mutex_whose_holder_has_ended_is_waited_for_for_ever)
 {
     char wanted[200];
     holder = mmap(NULL, sizeof *holder, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -234,7 +230,7 @@ static void a_mutex_whose_holder_has_ended_is_waited_for_for_ever(void **state)
     end(pid);
 }
 
-static void other_waits_may_end(void **state)
+TEST(other_waits_may_end)
 {
     static const struct {
         void (*does)(void);
@@ -250,14 +246,7 @@ static void other_waits_may_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pipe_of_its_own_is_waited_for_for_ever),
-        cmocka_unit_test(a_handler_may_write_to_the_pipe),
-        cmocka_unit_test(two_processes_wait_for_each_other),
-        cmocka_unit_test(a_mutex_whose_holder_has_ended_is_waited_for_for_ever),
-        cmocka_unit_test(other_waits_may_end),
-    };
     if (geteuid() || access("/proc/self/syscall", R_OK)) /* descriptors of all processes are read */
         return 77;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit(NULL, NULL);
 }
