@@ -37,10 +37,11 @@ struct deltaprof_outside_profile {
 struct deltaprof_outside {
     unsigned version;
     /*
-     * Copies the tables from the file; again: copies what they have become. proc: "/proc/PID" of a living process, ""
-     * of one that has ended. written: whether a file NAME of a profile exists in the directory of the process's files,
-     * which tells which of two kept states is valid. Returns 0; or a negative errno with the reason in why: -ENOEXEC it
-     * is no file of tables, -ESTALE another build's, -EBADMSG it is damaged.
+     * Copies the tables from the file; again: copies what they have become. proc: "/proc/PID" of a living process,
+     * "/proc/0" if this process cannot see it, as in another pid namespace, "" of one that has ended. written: whether
+     * a file NAME of a profile exists in the directory of the process's files, which tells which of two kept states is
+     * valid. Returns 0; or a negative errno with the reason in why: -ENOEXEC it is no file of tables, -ESTALE another
+     * build's, -EBADMSG it is damaged.
      */
     int (*adopt)(int fd, const char *proc, bool (*written)(void *ctx, unsigned kind, uint32_t seq), void *ctx,
                  char *why, size_t n_why);

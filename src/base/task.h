@@ -11,7 +11,8 @@
 
 #define DP_TASK_NAME_BYTES 17 /* with its NUL */
 
-/* Of a process that has copied the tables of another one: that process, which a pid of 0 is then. Else 0. */
+/* Of a process that has copied the tables of another one: that process, which a pid of 0 is then; -1: it
+ * cannot be seen. Else 0. */
 extern int32_t dp_task_process __attribute__((visibility("hidden")));
 
 /* Whether the process has no thread with this id any more. */

@@ -11,7 +11,7 @@
  * name that ends in .new belongs to a file that is being made.
  *
  * A process whose tables cannot be in a file, as the tmpfs is full for example, keeps them in private memory, and
- * leaves an empty file NAME.ERRNO.none, which says so as long as the process lives.
+ * leaves an empty file NAME.ERRNO.NAMESPACE.none, which says so as long as the process lives; NAMESPACE: pid_namespace.
  *
  * Only a library of the same build reads the arrays. Nothing in the file is trusted.
  */
@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 3" /* changes with struct dp_tables_file */
+#define DP_TABLE_FILE_MAGIC  "\177deltaprof-t 4" /* changes with struct dp_tables_file */
 #define DP_TABLE_FILE_HEADER 8192u
 #define DP_TABLE_FILE_NEW    ".new"
 #define DP_TABLE_FILE_NONE   ".none"
@@ -74,7 +74,8 @@ struct dp_tables_file {
     uint64_t n_bytes;     /* of the file */
     int32_t pid, parent;
     uint32_t uid, epoch;
-    uint64_t pid_scope; /* as of struct dp_stamp */
+    uint64_t pid_namespace; /* in which pid means that process: the inode of /proc/PID/ns/pid; 0: not known */
+    uint64_t pid_scope;     /* as of struct dp_stamp */
     uint64_t process;
     int64_t origin_wall_ns, origin_mono_ns; /* the start, or the fork */
     int64_t made_wall_ns;

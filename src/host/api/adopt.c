@@ -248,7 +248,8 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
         return refuse(err, why, n_why, "its arrays are cut short");
     dp_text_format(dp_symbols_outside.proc, sizeof dp_symbols_outside.proc, "%s", proc);
     dp_symbols_outside.is_on = true;
-    dp_symbols_outside.pid = dp_task_process = seen.pid;
+    dp_symbols_outside.pid = seen.pid;
+    dp_task_process = !strcmp(proc, "/proc/0") ? -1 : seen.pid; /* -1: its threads cannot be looked at */
     dp_symbols_outside.exe = dp_shared_file_header()->exe;
     dp_symbols_outside.execfn = dp_shared_file_header()->execfn;
     if (!take_tables(n))

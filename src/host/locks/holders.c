@@ -87,9 +87,11 @@ bool dp_waits_is_for_lock(const struct dp_waiting *wait)
     return lock == DP_LOCK_MUTEX || lock == DP_LOCK_RWLOCK;
 }
 
-/* Copies a lock. False: there is no such memory. */
+/* Copies a lock. False: there is no such memory, or it cannot be seen. */
 static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
 {
+    if (dp_task_process < 0)
+        return false;
     int saved = errno;
     struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
     /* Not this process's id: a main thread that has ended has no memory. */

@@ -32,6 +32,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ static struct {
     bool wanted, mapped;
     bool own;       /* this process made the file that is mapped */
     bool is_marked; /* this process made the file that says that its tables are in none */
+    int mark_err;   /* what that file says, also those of forked children; 0: there is none */
     char directory[DP_CONFIG_TEXT];
     uid_t user; /* whose directory it is; OF_NOBODY: the configuration names it */
     char name[DP_TABLE_NAME_MAX];
@@ -215,6 +217,13 @@ static int write_arrays(int fd, const struct dp_shared_content *contents, size_t
     return 0;
 }
 
+/* The inode of this process's pid namespace; 0: not known. */
+static uint64_t find_pid_namespace(void)
+{
+    struct stat st;
+    return syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &st, 0) ? 0 : (uint64_t)st.st_ino;
+}
+
 static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
 {
     struct dp_tables_file *h = file.header;
@@ -226,6 +235,7 @@ static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRA
     to->parent = (int32_t)syscall(SYS_getppid);
     to->uid = (uint32_t)syscall(SYS_geteuid);
     to->epoch = epoch;
+    to->pid_namespace = find_pid_namespace();
     to->made_wall_ns = wall_ns;
     if (epoch || !to->origin_wall_ns) {
         to->origin_wall_ns = wall_ns;
@@ -360,6 +370,8 @@ static void mark(int dir, int err)
     char *end = file.name + strlen(file.name);
     *end++ = '.';
     end = append_number(end, (uint64_t)-err, 10);
+    *end++ = '.';
+    end = append_number(end, find_pid_namespace(), 10);
     memcpy(end, DP_TABLE_FILE_NONE, sizeof DP_TABLE_FILE_NONE);
     int fd = result_of(syscall(SYS_openat, dir, file.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     file.is_marked = fd >= 0;
@@ -386,7 +398,8 @@ bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *content
         err = dir = dp_tables_place_open(file.directory, true, &what);
     if (dir >= 0)
         err = make_file(dir, epoch, contents, n_contents, &what);
-    if (err && dir >= 0)
+    file.mark_err = dir >= 0 ? err : 0;
+    if (file.mark_err)
         mark(dir, err);
     close_fd(dir);
     bool is_usable = true;
@@ -401,6 +414,27 @@ bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *content
     dp_store_release(&file.what, err ? what : NULL); /* [TOLD] */
     errno = saved;
     return is_usable;
+}
+
+DP_IN_CHILD bool dp_shared_file_has_mark(void)
+{
+    return file.mark_err != 0;
+}
+
+void dp_shared_file_mark_child(uint32_t epoch)
+{
+    int64_t wall_ns, mono_ns;
+    int saved = errno;
+    const char *what;
+    if (!file.mark_err || file.is_marked || dp_process_has_seccomp() || dp_process_is_filtered())
+        return;
+    dp_clock_moment(&mono_ns, &wall_ns);
+    make_name(file.name, epoch, mono_ns);
+    int dir = dp_tables_place_open(file.directory, false, &what);
+    if (dir >= 0)
+        mark(dir, file.mark_err);
+    close_fd(dir);
+    errno = saved;
 }
 
 int dp_shared_file_failure(const char **directory, const char **what)

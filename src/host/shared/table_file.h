@@ -31,6 +31,12 @@ struct dp_shared_content {
  */
 bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents);
 
+/* In a forked child whose tables are private memory, as its parent's are: makes the file that says so. Context: as
+ * make. */
+void dp_shared_file_mark_child(uint32_t epoch);
+/* Whether this process or the one that forked it made such a file. */
+bool dp_shared_file_has_mark(void);
+
 /* If making the file failed: its negative errno, and in *what the step that failed, NULL from the second call on. */
 int dp_shared_file_failure(const char **directory, const char **what);
 

@@ -67,6 +67,7 @@ bool dp_record_fork_copy_zero_slow(void)
         return false;
     }
     if (kept.epoch) {
+        dp_shared_file_mark_child(kept.epoch);
         dp_table_set_base();
         if (at_zero) /* else nothing was ever recorded */
             at_zero();
@@ -105,7 +106,7 @@ DP_IN_CHILD uint32_t dp_record_fork_begin(void)
     dp_store_relaxed(&dp_shared_own.epoch, epoch);
     dp_store_relaxed(&dp_shared_own.plain, 0);
     dp_store_relaxed(&dp_shared_own.zero, DP_ZERO_WANTED);
-    dp_store_relaxed(&dp_shared_own.is_open, !dp_shared_file_is_wanted());
+    dp_store_relaxed(&dp_shared_own.is_open, !dp_shared_file_is_wanted() && !dp_shared_file_has_mark());
     dp_store_relaxed(&dp_shared_own.ready, kept.ready);
     dp_shared_file_fork_child();
     return epoch;

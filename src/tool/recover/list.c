@@ -2,7 +2,8 @@
 /*
  * tool/recover/list.c - lists the tables of a directory. Whether a process has ended is told by the lock of its file,
  * which it holds as long as it has the file mapped. A forked child that has not made tables of its own yet keeps its
- * parent's lock: so a process of this pid namespace that is not there any more has ended, too.
+ * parent's lock: so a process of this pid namespace that is not there any more has ended, too. In another namespace the
+ * number means another process or none, and the lock alone tells.
  */
 #include "tool/recover/recover.h"
 #include "tool/recover/living.h"
@@ -40,19 +41,24 @@ static int64_t started_ns(pid_t pid)
     return NS_OF(wall) - NS_OF(boot) + (int64_t)(ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)));
 }
 
+/* Whether pids of this namespace (its inode) mean processes that this one sees under the same number, also in /proc. */
+static bool is_own_namespace(uint64_t pid_namespace)
+{
+    char self[32];
+    struct stat st;
+    dp_text_format(self, sizeof self, "/proc/%d/ns/pid", (int)getpid());
+    return pid_namespace && !stat("/proc/self/ns/pid", &st) && st.st_ino == pid_namespace && !stat(self, &st) &&
+           st.st_ino == pid_namespace;
+}
+
 static bool has_ended(int fd, const struct dp_tables_file *h)
 {
     if (!flock(fd, LOCK_SH | LOCK_NB)) {
         flock(fd, LOCK_UN);
         return true;
     }
-    char path[64], link[64], ours[64];
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", h->pid);
-    ssize_t n = readlink(path, link, sizeof link - 1), m = readlink("/proc/self/ns/pid", ours, sizeof ours - 1);
-    int64_t started = started_ns(h->pid);
-    if (started == 0)
-        return m > 0; /* a child has the lock */
-    return n > 0 && n == m && !memcmp(link, ours, (size_t)n) && started > h->made_wall_ns + 1000000000;
+    int64_t started = is_own_namespace(h->pid_namespace) ? started_ns(h->pid) : -1;
+    return started == 0 || started > h->made_wall_ns + 1000000000; /* a child has the lock */
 }
 
 /* The state as it is now: if the process was seen to have ended, its last one. */
@@ -84,6 +90,7 @@ static void describe(struct dp_recover_table *t, int fd, const char *served)
     memcpy(t->program, h.program, sizeof t->program);
     dp_profile_directory_expand(h.out, t->program, t->pid, t->out, sizeof t->out);
     t->stamp = (struct dp_stamp){h.pid_scope, h.process};
+    t->is_elsewhere = !is_own_namespace(h.pid_namespace);
     t->is_written_outside = !*h.out && *served;
     if (t->is_written_outside)
         snprintf(t->out, sizeof t->out, "%s", served);
@@ -113,14 +120,16 @@ static bool is_unfinished(const char *name)
     return n > n_suffix && !strcmp(name + n - n_suffix, DP_TABLE_FILE_NEW);
 }
 
-/* PID.START.RANDOM.ERRNO.none */
+/* PID.START.RANDOM.ERRNO.NAMESPACE.none */
 static bool is_private(const char *name, struct dp_recover_private *p)
 {
+    unsigned long long pid_namespace;
     int n = 0;
-    if (sscanf(name, "%d.%*[0-9].%*[0-9a-f].%d%n", &p->pid, &p->err, &n) != 2 || strcmp(name + n, DP_TABLE_FILE_NONE) ||
-        strlen(name) >= sizeof p->name)
+    if (sscanf(name, "%d.%*[0-9].%*[0-9a-f].%d.%llu%n", &p->pid, &p->err, &pid_namespace, &n) != 3 ||
+        strcmp(name + n, DP_TABLE_FILE_NONE) || strlen(name) >= sizeof p->name)
         return false;
     strcpy(p->name, name);
+    p->is_elsewhere = !is_own_namespace(pid_namespace);
     return p->pid > 0 && p->err > 0 && p->err <= ERRNO_MOST;
 }
 
@@ -132,14 +141,17 @@ static void add_private(struct dp_recover_list *list, int dir, const struct dp_r
     struct dp_recover_private *to;
     if (fstatat(dir, p->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
         return;
-    int64_t started = started_ns(p->pid);
+    int64_t started = p->is_elsewhere ? -1 : started_ns(p->pid);
     if (started == 0 || started > NS_OF(st.st_mtim) + 1000000000) {
         unlinkat(dir, p->name, 0);
     } else if ((to = dp_vec_push(&list->private))) {
         *to = *p;
         to->begin_wall_ns = started;
         dp_text_format(path, sizeof path, "/proc/%d/comm", (int)p->pid);
-        dp_io_read_text(path, to->program, sizeof to->program);
+        if (p->is_elsewhere)
+            dp_text_format(to->program, sizeof to->program, "a process of another pid namespace,");
+        else
+            dp_io_read_text(path, to->program, sizeof to->program);
         to->program[strcspn(to->program, "\n")] = '\0';
     }
 }
@@ -251,10 +263,11 @@ void dp_recover_list_fini(struct dp_recover_list *list)
 
 const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *list, pid_t pid)
 {
-    for (size_t i = list->n; i-- > 0;)
-        if (list->at[i].pid == pid && list->at[i].state == DP_RECOVER_LIVES)
-            return &list->at[i];
-    return NULL;
+    const struct dp_recover_table *found = NULL;
+    for (size_t i = list->n; i-- > 0 && !(found && !found->is_elsewhere);)
+        if (list->at[i].pid == pid && list->at[i].state == DP_RECOVER_LIVES && !(found && list->at[i].is_elsewhere))
+            found = &list->at[i];
+    return found;
 }
 
 /* The files of processes whose tables lie here were written elsewhere until now. */

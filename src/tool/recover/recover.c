@@ -62,7 +62,7 @@ static int start_reader(struct dp_recover *r, const char *path, int table_fd, co
     char proc[32] = "", pid[16];
     int ends[2];
     if (table->state == DP_RECOVER_LIVES)
-        snprintf(proc, sizeof proc, "/proc/%d", (int)table->pid);
+        snprintf(proc, sizeof proc, "/proc/%d", table->is_elsewhere ? 0 : (int)table->pid);
     snprintf(pid, sizeof pid, "%d", (int)table->pid);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return -errno;

@@ -46,6 +46,7 @@ struct dp_recover_table {
     char program[64];
     struct dp_stamp stamp;   /* of its files; process 0: it has written none */
     bool was_killed;         /* of one that has ended */
+    bool is_elsewhere;       /* in another pid namespace, or perhaps: pid means nothing here */
     bool is_written_outside; /* by the program that serves the directory, since it writes no files itself */
     char out[PATH_MAX];      /* where its files are written; "": nowhere */
 };
@@ -54,7 +55,8 @@ struct dp_recover_table {
 struct dp_recover_private {
     char name[DP_TABLE_NAME_MAX]; /* of the file that says so */
     pid_t pid;
-    int err; /* why: an errno */
+    int err;           /* why: an errno */
+    bool is_elsewhere; /* as above */
     int64_t begin_wall_ns;
     char program[64];
 };
@@ -71,7 +73,7 @@ struct dp_recover_list {
 int dp_recover_list(const char *directory, struct dp_recover_list *list, char *why);
 void dp_recover_list_fini(struct dp_recover_list *list);
 
-/* The table of the living process with this pid; NULL: there is none. */
+/* The table of the living process with this pid, rather of this pid namespace than of another; NULL: there is none. */
 const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *list, pid_t pid);
 
 struct dp_recover;
@@ -110,10 +112,12 @@ int dp_recover_settle(struct dp_recover *);
 
 /*
  * Writes what all kinds have since the last files of the process as its next ones, in table->out. flags: ENDED, KILLED,
- * or 0. Returns the number of files, or a negative errno: what has no file comes with the next ones.
+ * or 0. Returns the number of files, or a negative errno: what has no file comes with the next ones, and *what says
+ * what could not be done ("write", as in "cannot write the profiles").
  */
-int dp_recover_files_write(struct dp_recover *, const struct dp_recover_table *table, unsigned flags);
-/* Deletes temporary files that were left a minute ago or before, by a writer that was killed. */
+int dp_recover_files_write(struct dp_recover *, const struct dp_recover_table *table, unsigned flags,
+                           const char **what);
+/* Deletes temporary files that a writer left that was killed; of another pid namespace, after a minute. */
 void dp_recover_files_clean(const char *out);
 /*
  * Deletes the oldest files beyond `keep` ticks of each running process, and of all that have ended; of this boot and

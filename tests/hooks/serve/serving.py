@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import reader
-from harness import BUILD, environment, new_directory, skip, victim
+from harness import BUILD, PRELOAD, environment, new_directory, skip, victim
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 EXACT = 'heap_rate=1,cpu_rate=0,mutex_rate=0,block_rate=0,out=none,log=none'

@@ -387,49 +387,6 @@ def that_limits_and_full_file_systems_harm_nobody():
                                ['unshare', '-m', 'sh', '-c', script, 'sh'], conf)
 
 
-def that_a_process_whose_tables_are_private_is_named():
-    """The tmpfs is full. Its mark goes with it, also if it is killed."""
-    if os.geteuid() or subprocess.run(['unshare', '-m', 'true'], capture_output=True).returncode:
-        skip('root and unshare are needed')
-    with Tables() as t:
-        script = f'mount -t tmpfs -o size=64k,mode=700 none {t.tables} && exec "$@"'
-        env = environment(f'heap_rate=1,cpu_rate=0,out=none,log=none,tables={t.tables}')
-        preload = env.pop('LD_PRELOAD')
-        process = subprocess.Popen(['unshare', '-m', 'sh', '-c', script, 'sh', 'env', f'LD_PRELOAD={preload}', victim('works'), '9', 'wait'],
-                                   env=env, stdout=subprocess.PIPE)
-        assert process.stdout.readline() == b'done\n'
-        there = ['nsenter', f'--mount=/proc/{process.pid}/ns/mnt', DELTAPROF]
-        place = f'/proc/{process.pid}/root{t.tables}'
-        files = os.listdir(place)
-        assert len(files) == 1 and re.fullmatch(rf'{process.pid}\.\d+\.[0-9a-f]+\.28\.none', files[0]), files
-        listed = subprocess.run([*there, 'ps', t.tables], capture_output=True, text=True, timeout=120)
-        assert re.search(rf'^ *{process.pid} .* tables are private +victim_works \(No space left on device\)$', listed.stdout, re.M), listed
-        server = subprocess.Popen([*there, 'serve', '--listen', '127.0.0.1:20000-29999', t.tables], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
-        said = server.stderr.readline()
-        assert said.endswith(f': the tables of victim_works {process.pid} are private memory (No space left on device); it is not served\n'), said
-        place = f'/proc/{server.pid}/root{t.tables}'
-        process.kill()
-        process.wait()
-        wait_until(lambda: sorted(os.listdir(place)) == ['cursors', 'serve'])
-        server.terminate()
-        assert server.wait(60) == 0
-
-
-def that_what_only_has_the_name_of_a_mark_names_no_process():
-    """Links, directories, fifos, and numbers that are no error. They stay as they are."""
-    with Tables() as t:
-        mark = os.path.join(t.tables, f'{os.getpid()}.1.')
-        os.symlink('/etc/passwd', mark + 'a.28.none')
-        os.mkdir(mark + 'b.28.none')
-        os.mkfifo(mark + 'c.28.none')
-        open(mark + 'd.4096.none', 'w').close()
-        before = sorted(os.listdir(t.tables))
-        listed = subprocess.run([DELTAPROF, 'ps', t.tables], capture_output=True, text=True, timeout=120)
-        assert listed.returncode == 0 and 'private' not in listed.stdout and not listed.stderr, listed
-        assert sorted(os.listdir(t.tables)) == before
-
-
 def that_nothing_is_written_through_a_link_or_into_another_users_directory():
     with Tables() as t:
         real = os.path.join(t.tables, 'real')
