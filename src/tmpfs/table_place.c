@@ -170,6 +170,13 @@ static bool look_at_lock(const char *directory, bool *is_recent)
     return is_locked;
 }
 
+/* Whether less than half of the tmpfs is in use: it is memory, and the program may need its own room there. */
+static bool has_room(const char *directory)
+{
+    struct statfs fs;
+    return !syscall(SYS_statfs, directory, &fs) && fs.f_bavail >= fs.f_blocks / 2;
+}
+
 bool dp_tables_place_is_served(const char *directory)
 {
     bool is_recent;
@@ -179,5 +186,5 @@ bool dp_tables_place_is_served(const char *directory)
 bool dp_tables_place_wants_table(const char *directory)
 {
     bool is_recent;
-    return look_at_lock(directory, &is_recent) || is_recent;
+    return look_at_lock(directory, &is_recent) || (is_recent && has_room(directory));
 }

@@ -8,10 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DP_TABLES_DIRECTORY  "deltaprof-" /* the name of a user's directory, before the user's number */
-#define DP_TABLE_NAME_MAX    64
-#define DP_TABLES_RUN        "run-"  /* a directory in it, before a process id: for programs of one `run --serve` */
-#define DP_TABLES_SERVE_FILE "serve" /* in a directory: the program that serves the directory has its lock */
+#define DP_TABLES_DIRECTORY    "deltaprof-" /* the name of a user's directory, before the user's number */
+#define DP_TABLE_NAME_MAX      64
+#define DP_TABLES_RUN          "run-"    /* a directory in it, before a process id: for programs of one `run --serve` */
+#define DP_TABLES_SERVE_FILE   "serve"   /* in a directory: the program that serves the directory has its lock */
+#define DP_TABLES_CURSORS_FILE "cursors" /* of the cursors of the server (tool/serve/saved.h) */
+#define DP_TABLES_CURSORS_S    86400     /* so long after its last use nobody wants it any more */
 
 /*
  * Opens the directory. makes: creates its last component with mode 0700 if it is missing. The directory must belong to
@@ -44,7 +46,7 @@ void dp_tables_place_files(int dir, char out[PATH_MAX]);
 
 /*
  * Whether a process that ends is to leave its table: a program has the lock, or the file has a text and was touched
- * within the last hour. After that nobody seems to come back, and the tmpfs must not fill. Plain system calls, any
- * thread.
+ * within the last hour and less than half of the tmpfs is in use. Else nobody seems to come back, and the tmpfs must not
+ * fill. Plain system calls, any thread.
  */
 bool dp_tables_place_wants_table(const char *directory);

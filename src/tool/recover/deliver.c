@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TABLES_MOST = 512 };
@@ -52,10 +53,11 @@ static int deliver_claimed(const char *directory, const struct dp_recover_table 
     struct dp_recover *r = reader ? reader : dp_recover_open(directory, t, why);
     if (!r)
         return -EBADMSG;
-    int n = dp_recover_files_write(r, t, t->was_killed ? DELTAPROF_OUTSIDE_KILLED : DELTAPROF_OUTSIDE_ENDED);
+    const char *what;
+    int n = dp_recover_files_write(r, t, t->was_killed ? DELTAPROF_OUTSIDE_KILLED : DELTAPROF_OUTSIDE_ENDED, &what);
     if (n < 0)
-        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: cannot write the last profiles of %s %d to %s: %s", directory,
-                       t->name, t->program, (int)t->pid, *t->out ? t->out : "out=none", strerror(-n));
+        dp_text_format(why, DP_RECOVER_WHY, "%s/%s: cannot %s the last profiles of %s %d to %s: %s", directory, t->name,
+                       what, t->program, (int)t->pid, *t->out ? t->out : "out=none", strerror(-n));
     if (r != reader)
         dp_recover_close(r);
     return n;
@@ -124,10 +126,23 @@ static const char *directory_of(const struct dp_recover_list *list, const struct
     return path;
 }
 
+/* The file of the cursors of a server that did not come back. */
+static void end_cursors(const char *directory)
+{
+    struct stat st;
+    char path[PATH_MAX + sizeof DP_TABLES_CURSORS_FILE];
+    snprintf(path, sizeof path, "%s/" DP_TABLES_CURSORS_FILE, directory);
+    if (!lstat(path, &st) && time(NULL) - st.st_mtim.tv_sec > DP_TABLES_CURSORS_S && !dp_recover_is_served(directory))
+        unlink(path);
+}
+
 int dp_recover_all(const char *directory, const char *out, void (*fn)(const char *why))
 {
     struct dp_recover_list list;
     char why[DP_RECOVER_WHY] = "", wanted[PATH_MAX], real[PATH_MAX];
+    const char *cleaned = out ? out : "";
+    if (out)
+        dp_recover_files_clean(out);
     if (dp_recover_list(directory, &list, why)) {
         if (fn)
             fn(why);
@@ -153,6 +168,8 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
             n_unknown++;
             continue;
         }
+        if (strcmp(cleaned, t->out))
+            dp_recover_files_clean(cleaned = t->out);
         int n = dp_recover_deliver(list.directory, t, NULL, why);
         stays[i] = n < 0;
         n_processes += n > 0;
@@ -172,6 +189,7 @@ int dp_recover_all(const char *directory, const char *out, void (*fn)(const char
                        list.directory, n_deleted);
         fn(why);
     }
+    end_cursors(list.directory);
     if (!directory) /* those whose last table was delivered by a program that was killed then */
         dp_recover_end_families(list.directory);
     free(stays);

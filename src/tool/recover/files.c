@@ -7,6 +7,9 @@
  * told how far the file goes, and that they are valid if a file of that number exists (keep); just after it, that they
  * are (kept). So a process that is killed at any moment while it does this, and then does it again, neither writes an
  * event twice nor loses one.
+ *
+ * A temporary name has the pid of its writer, as those of the processes themselves have: what a writer that was killed
+ * has left is told by that.
  */
 #include "base/hash.h"
 #include "base/libc.h"
@@ -17,6 +20,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +34,7 @@ struct place {
     int dir;
     uint32_t seq;
     struct dp_stamp stamp;
+    bool is_noted; /* how far the file goes, in the tables; else the tmpfs is full, or cannot be written */
 };
 
 /* The highest number in the directory. */
@@ -77,7 +82,7 @@ static int open_place(struct place *p, const struct dp_recover_table *t, uint32_
 static int write_temporary(const struct place *p, const struct dp_recover_table *t, unsigned kind,
                            const struct dp_recover_bytes *profile, char name[DP_PROFILE_NAME_MAX])
 {
-    dp_profile_name_format_temporary(name, t->program, t->pid, kind, (uint64_t)time(NULL) << 20 | (uint64_t)getpid());
+    dp_profile_name_format_temporary(name, t->program, getpid(), kind, (uint64_t)time(NULL) << 22 | (uint64_t)t->pid);
     return dp_recover_write_file(p->dir, name, &p->stamp, profile);
 }
 
@@ -112,7 +117,7 @@ static int make_temporary(struct dp_recover *r, const struct place *p, const str
 }
 
 /* The file gets its name, unless that is in use: then the tables are told nothing. */
-static int publish(struct dp_recover *r, const struct place *p, const struct dp_recover_table *t, unsigned kind,
+static int publish(struct dp_recover *r, struct place *p, const struct dp_recover_table *t, unsigned kind,
                    const struct news *news)
 {
     char name[DP_PROFILE_NAME_MAX];
@@ -120,12 +125,15 @@ static int publish(struct dp_recover *r, const struct place *p, const struct dp_
     if (!faccessat(p->dir, name, F_OK, AT_SYMLINK_NOFOLLOW))
         return -EEXIST;
     int err = dp_recover_keep(r, kind, p->seq);
-    if (!err)
-        err = give_name(p, news->temporary, name);
-    return err ? err : dp_recover_kept(r, kind);
+    p->is_noted = !err;
+    if (!err && !(err = give_name(p, news->temporary, name))) {
+        err = dp_recover_kept(r, kind);
+        p->is_noted = !err;
+    }
+    return err;
 }
 
-/* A process that begins in that directory may take a temporary file for one that its writer has left, and delete it. */
+/* A process of another pid namespace may take a temporary file for one that its writer has left, and delete it. */
 static int name_file(struct dp_recover *r, struct place *p, const struct dp_recover_table *t, unsigned kind,
                      struct news *news)
 {
@@ -143,10 +151,10 @@ static int name_file(struct dp_recover *r, struct place *p, const struct dp_reco
     return err;
 }
 
-int dp_recover_files_write(struct dp_recover *r, const struct dp_recover_table *t, unsigned flags)
+int dp_recover_files_write(struct dp_recover *r, const struct dp_recover_table *t, unsigned flags, const char **what)
 {
     struct news all[DP_KIND_TABLES] = {0};
-    struct place place = {.dir = -1}, *p = &place;
+    struct place place = {.dir = -1, .is_noted = true}, *p = &place;
     bool lives = t->state == DP_RECOVER_LIVES;
     int n_files = 0, err = *t->out ? open_place(p, t, dp_recover_highest(r)) : -ENOENT;
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++)
@@ -162,18 +170,33 @@ int dp_recover_files_write(struct dp_recover *r, const struct dp_recover_table *
     }
     if (p->dir >= 0)
         close(p->dir);
+    *what = p->is_noted ? "write" : "note in the tables that it wrote";
     return err ? err : n_files;
+}
+
+/* Whether a temporary file's writer, whose pid its name has, has ended. Where that pid may mean another: after LEFT_S.
+ */
+static bool is_left(int dir, const char *name, uint64_t pid)
+{
+    struct stat st;
+    struct dp_stamp stamp;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return false;
+    if (time(NULL) - st.st_mtim.tv_sec > LEFT_S)
+        return true;
+    bool is_known = !st.st_size || (!dp_stamp_read(dir, name, &stamp) && stamp.pid_scope &&
+                                    stamp.pid_scope == dp_stamp_make(getpid()).pid_scope);
+    return is_known && pid <= INT32_MAX && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
 void dp_recover_files_clean(const char *out)
 {
-    struct stat st;
     DIR *dir = opendir(out);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (dp_profile_name_temporary_pid(entry->d_name) &&
-            !fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
-            time(NULL) - st.st_mtim.tv_sec > LEFT_S)
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        uint64_t pid = dp_profile_name_temporary_pid(entry->d_name);
+        if (pid && is_left(dirfd(dir), entry->d_name, pid))
             unlinkat(dirfd(dir), entry->d_name, 0);
+    }
     if (dir)
         closedir(dir);
 }

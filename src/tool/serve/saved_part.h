@@ -9,7 +9,7 @@
 
 #include "tool/serve/cursors.h"
 
-#define DP_SERVE_SAVED_NAME  "cursors"
+#define DP_SERVE_SAVED_NAME  DP_TABLES_CURSORS_FILE
 #define DP_SERVE_SAVED_MAGIC "deltaprof-cursors 3" /* changes with struct dp_serve_saved_part */
 
 enum dp_serve_saved_type {

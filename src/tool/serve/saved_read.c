@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define UNUSED_S 86400
 enum { BYTES_MOST = 1 << 30 };
 
 /* A process, with deltas that are its profile since the start if they are added up. */
@@ -391,7 +390,7 @@ static int read_file(int dir, struct dp_recover_bytes *file)
     if (fd < 0)
         return -errno;
     int err = fstat(fd, &st) ? -errno : !S_ISREG(st.st_mode) || st.st_size > BYTES_MOST ? -EBADMSG : 0;
-    if (!err && dp_clock_wall_ns() / 1000000000 - (int64_t)st.st_mtim.tv_sec > UNUSED_S)
+    if (!err && dp_clock_wall_ns() / 1000000000 - (int64_t)st.st_mtim.tv_sec > DP_TABLES_CURSORS_S)
         err = unlinkat(dir, DP_SERVE_SAVED_NAME, 0) ? -errno : -ENOENT;
     if (!err && !dp_vec_room(&file->at, (size_t)st.st_size + 1))
         err = -ENOMEM;

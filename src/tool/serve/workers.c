@@ -286,11 +286,11 @@ int dp_serve_workers_end_left(struct dp_serve_workers *all, unsigned most, dp_se
 }
 
 /* An error is said when it begins, and again when it changes. */
-static void report_files(struct dp_serve_workers *all, const struct dp_serve_worker *w, int err)
+static void report_files(struct dp_serve_workers *all, const struct dp_serve_worker *w, int err, const char *what)
 {
     if (err && err != all->files_error)
-        dp_query_print_error("serve", "-o %s: cannot write the profiles of %s %d: %s; they come with later ones",
-                             w->table.out, w->table.program, (int)w->table.pid, strerror(-err));
+        dp_query_print_error("serve", "-o %s: cannot %s the profiles of %s %d: %s; they come with later ones",
+                             w->table.out, what, w->table.program, (int)w->table.pid, strerror(-err));
     all->files_error = err;
 }
 
@@ -302,6 +302,7 @@ static bool writes_outside(const struct dp_serve_worker *w)
 bool dp_serve_workers_write_next(struct dp_serve_workers *all, int64_t now_ns, bool is_last)
 {
     char why[DP_RECOVER_WHY];
+    const char *what = "read";
     struct dp_serve_worker *w = NULL;
     for (size_t i = 0; i < all->at.n && !w; i++)
         if (writes_outside(all->at.at[i]) && (is_last ? all->at.at[i]->due_ns >= 0 : all->at.at[i]->due_ns <= now_ns))
@@ -311,8 +312,8 @@ bool dp_serve_workers_write_next(struct dp_serve_workers *all, int64_t now_ns, b
     w->due_ns = is_last ? -1 : now_ns + all->interval_ns;
     int err = dp_recover_refresh(w->reader, why);
     if (!err)
-        err = dp_recover_files_write(w->reader, &w->table, 0);
-    report_files(all, w, err < 0 ? err : 0);
+        err = dp_recover_files_write(w->reader, &w->table, 0, &what);
+    report_files(all, w, err < 0 ? err : 0, what);
     return true;
 }
 

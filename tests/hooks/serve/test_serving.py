@@ -257,6 +257,7 @@ def that_a_server_that_is_killed_loses_and_doubles_nothing():
             expected += 2100 + i
             s.start_server(*words)
         wait_until(lambda: sorted(os.listdir(s.tables)) == ['cursors', 'serve'])
+        assert not [name for name in os.listdir(s.out) if name.endswith('.tmp')], os.listdir(s.out)
         assert s.in_files() == expected, (s.in_files(), expected)
         s.kill_server()
         s.start(50, 'end').wait()
@@ -335,6 +336,7 @@ def that_recover_that_is_killed_at_any_call_goes_on():
             status = recover(str(at))
             assert status in (0, -signal.SIGKILL), status
             assert recover() == 0 and os.listdir(os.path.join(tables, 't')) == []
+            assert not [name for name in os.listdir(victim_out) if name.endswith('.tmp')], (at, os.listdir(victim_out))
             assert sums() == expected, (at, expected)
             if status == 0:
                 break

@@ -91,6 +91,17 @@ def that_a_forked_child_has_a_mark_too():
         process.wait()
 
 
+def that_tables_wait_for_a_server_only_where_there_is_room():
+    """A server has ended within the hour. The tmpfs is one of the test's own, of which more than half is in use, then less."""
+    with directory() as tables:
+        inside = f'mount -t tmpfs -o size=2m,mode=700 none {tables}; cd {tables}; printf none >serve; chmod 600 serve; run() ' \
+            f'{{ LD_PRELOAD={PRELOAD} {victim("works")} 70 end >done; rm done; ls; }}; head -c 1500000 /dev/zero >full; run; rm full; run'
+        env = dict(os.environ, DELTAPROF_CONF=f'heap_rate=1,cpu_rate=0,out={tables}/none,log=none,tables={tables}')
+        shown = subprocess.run(['unshare', '-m', 'sh', '-c', inside], env=env, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        assert [re.sub(r'\d+\.\d+\.[0-9a-f]+', 'table', name) for name in shown] == ['full', 'none', 'serve', 'table', 'none', 'serve'] or \
+            [re.sub(r'\d+\.\d+\.[0-9a-f]+', 'table', name) for name in shown] == ['full', 'none', 'serve', 'none', 'serve', 'table'], shown
+
+
 def that_one_of_another_pid_namespace_is_named():
     """Its mark stays, since nobody here knows when the process ends."""
     with directory() as tables:
