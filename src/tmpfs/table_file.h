@@ -84,6 +84,7 @@ struct dp_tables_file {
     int64_t memory, heap_rate, depth, max_samples;
     uint32_t age, unwind, symbolize, address, types, mmap;
     uint8_t is_on[DP_KIND_TABLES]; /* the kind is recorded now */
+    _Atomic int64_t block_rate_ns; /* the key now; 0: waits are not recorded */
     _Atomic uint32_t state;
     _Atomic int64_t off[DP_KIND_TABLES]; /* as dp_report_recorded_off_ns has them */
     _Atomic int64_t off_wall_ns;         /* since when none are, because the profiler was turned off; 0: it is on */

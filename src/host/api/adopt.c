@@ -23,6 +23,7 @@
 #include "host/heap/heap.h"
 #include "host/heap/inherited.h"
 #include "host/locks/futex_class.h"
+#include "host/locks/wait.h"
 #include "host/locks/waiting.h"
 #include "host/objects/functions.h"
 #include "host/report/kind_source.h"
@@ -205,7 +206,8 @@ static void take_columns(const uint32_t n[DP_ARRAYS])
     }
 }
 
-static void take_times(int fd, bool has_ended)
+/* Returns when the process ended, by its monotonic clock; 0: it lives. */
+static int64_t take_times(int fd, bool has_ended)
 {
     struct dp_window_edge begin = {seen.origin_wall_ns, seen.origin_mono_ns}, end = {0};
     struct stat st;
@@ -230,6 +232,7 @@ static void take_times(int fd, bool has_ended)
         end.mono_ns = begin.mono_ns + (end.wall_ns - begin.wall_ns);
     }
     dp_report_adopt(begin, end);
+    return has_ended ? end.mono_ns : 0;
 }
 
 int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
@@ -249,13 +252,14 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
     dp_text_format(dp_symbols_outside.proc, sizeof dp_symbols_outside.proc, "%s", proc);
     dp_symbols_outside.is_on = true;
     dp_symbols_outside.pid = seen.pid;
-    dp_task_process = !strcmp(proc, "/proc/0") ? -1 : seen.pid; /* -1: its threads cannot be looked at */
+    dp_task_process = !*proc || !strcmp(proc, "/proc/0") ? -1 : seen.pid; /* -1: its threads cannot be looked at */
     dp_symbols_outside.exe = dp_shared_file_header()->exe;
     dp_symbols_outside.execfn = dp_shared_file_header()->execfn;
     if (!take_tables(n))
         return refuse(-EBADMSG, why, n_why, "its tables are damaged");
     take_columns(n);
-    take_times(fd, !*proc);
+    int64_t end_ns = take_times(fd, !*proc), block_rate_ns = dp_load_relaxed(&seen.block_rate_ns);
+    dp_wait_adopt(is_within(block_rate_ns, 0, TIME_MOST) ? block_rate_ns : 0, end_ns);
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         dp_report_recorded_adopt(kind, dp_load_relaxed(&seen.off[kind]));
     dp_heap_tune(seen.heap_rate);

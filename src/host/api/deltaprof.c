@@ -78,7 +78,7 @@ static uint32_t kinds_of(const struct dp_config *conf)
 void dp_core_tune(const struct dp_config *conf, bool on)
 {
     uint32_t kinds = on ? kinds_of(conf) : 0;
-    dp_shared_file_set_kinds(kinds, on);
+    dp_shared_file_set_kinds(kinds, conf->block_rate_ns, on);
     dp_report_recorded_tune(kinds);
     dp_record_tune(conf, on);
 }
@@ -94,7 +94,7 @@ static int init_once(const struct dp_config *conf)
     int err = dp_record_init(conf);
     if (err == 0 && dp_shared_file_is_wanted()) {
         dp_outside_build_id(dp_shared_file_header());
-        dp_shared_file_set_kinds(kinds_of(conf), true);
+        dp_shared_file_set_kinds(kinds_of(conf), conf->block_rate_ns, true);
     }
     if (err == 0)
         err = dp_report_init(conf);

@@ -288,11 +288,22 @@ bool dp_wait_event_share(int64_t owed_ns, bool is_gil, struct dp_wait_share *sha
     return share->n != 0;
 }
 
+/* Of the process whose tables were copied. */
+static struct {
+    int64_t block_rate_ns, end_ns;
+} adopted;
+
+void dp_wait_adopt(int64_t block_rate_ns, int64_t end_ns)
+{
+    adopted.block_rate_ns = block_rate_ns;
+    adopted.end_ns = end_ns;
+}
+
 void dp_wait_count_under_way(void)
 {
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
-    if (rate_ns)
-        dp_waiting_count(rate_ns);
+    if (rate_ns || adopted.block_rate_ns)
+        dp_waiting_count(rate_ns ? rate_ns : adopted.block_rate_ns, adopted.end_ns);
 }
 
 bool deltaprof_lock_unlock_begin(struct deltaprof_owed *out, const void *lock)

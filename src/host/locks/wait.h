@@ -15,6 +15,12 @@ int dp_wait_init(size_t memory_bytes);
 /* Adds the time of waits under way up to now to the block profile. To be called before each report of it. */
 void dp_wait_count_under_way(void);
 
+/*
+ * In a process that has copied the tables of another one: reports count its waits that last for block_rate_ns or
+ * longer, 0: none, and up to end_ns, when that process ended; 0: it lives.
+ */
+void dp_wait_adopt(int64_t block_rate_ns, int64_t end_ns);
+
 /* Sets mutex_rate and block_rate from the next event on. A rate of 0, or `on` false: no new events. Any thread. */
 void dp_wait_tune(const struct dp_config *conf, bool on);
 

@@ -33,6 +33,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "base/task.h"
 #include "host/locks/ended_reader.h"
 #include "host/shared/shared.h"
 #include "host/shared/table_file.h"
@@ -286,14 +287,6 @@ unsigned dp_waiting_slots(void)
     return dp_load_relaxed(&n_used);
 }
 
-static bool is_gone(int32_t tid)
-{
-    int saved = errno;
-    bool gone = syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
-    errno = saved;
-    return gone;
-}
-
 bool dp_waiting_peek(unsigned i, struct dp_waiting *wait)
 {
     struct slot *slot = &slots[i];
@@ -316,7 +309,7 @@ bool dp_waiting_peek(unsigned i, struct dp_waiting *wait)
 
 bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
 {
-    return dp_waiting_peek(i, wait) && !is_gone(wait->tid);
+    return dp_waiting_peek(i, wait) && !dp_task_is_gone(wait->tid);
 }
 
 bool dp_waiting_peek_again(unsigned i, struct dp_waiting *wait)
@@ -328,10 +321,13 @@ bool dp_waiting_peek_again(unsigned i, struct dp_waiting *wait)
 
 void dp_waiting_adopt(uint32_t n, uint32_t n_records, void (*copy)(uint32_t i))
 {
+    struct dp_waiting wait, again;
     dp_store_relaxed(&n_used, n);
     copy_slot = copy;
     for (uint32_t i = 0; i < n; i++)
-        if ((dp_load_relaxed(&slots[i].kind) & UINT8_MAX) > DELTAPROF_LOCK_GIL ||
+        if (!dp_waiting_peek(i, &wait) || !dp_waiting_peek_again(i, &again) || wait.begin_ns != again.begin_ns ||
+            wait.record != again.record || wait.kind != again.kind || wait.tid != again.tid ||
+            (dp_load_relaxed(&slots[i].kind) & UINT8_MAX) > DELTAPROF_LOCK_GIL ||
             dp_load_relaxed(&slots[i].record) >= n_records || dp_load_relaxed(&slots[i].tid) <= 0 ||
             dp_load_relaxed(&slots[i].begin_ns) < 0)
             dp_store_relaxed(&slots[i].begin_ns, 0);
@@ -359,11 +355,11 @@ int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns)
 static void sweep(struct slot *slot)
 {
     int32_t tid = dp_load_relaxed(&slot->tid);
-    if (tid && is_gone(tid) && dp_cas_acquire(&slot->tid, &tid, -1))
+    if (tid && dp_task_is_gone(tid) && dp_cas_acquire(&slot->tid, &tid, -1))
         free_slot(slot);
 }
 
-void dp_waiting_count(int64_t least_ns)
+void dp_waiting_count(int64_t least_ns, int64_t end_ns)
 {
     unsigned n = dp_waiting_slots();
     for (unsigned i = 0; i < n; i++) {
@@ -374,7 +370,7 @@ void dp_waiting_count(int64_t least_ns)
             sweep(slot);
             continue;
         }
-        int64_t now = dp_clock_ns();
+        int64_t now = end_ns ? end_ns : dp_clock_ns();
         if (counted < wait.begin_ns || now <= counted || now - wait.begin_ns < least_ns ||
             !dp_cas_publish(&slot->counted_ns, &counted, now))
             continue;

@@ -103,5 +103,8 @@ bool dp_waiting_peek_again(unsigned i, struct dp_waiting *wait);
 /* Returns the time of a wait up to now_ns that no earlier call has returned; 0: the wait is over. Async-signal-safe. */
 int64_t dp_waiting_collect(const struct dp_waiting *wait, int64_t now_ns);
 
-/* Adds the time so far of each wait of at least least_ns to the block profile. Frees the slots of ended threads. */
-void dp_waiting_count(int64_t least_ns);
+/*
+ * Adds the time so far of each wait of at least least_ns to the block profile; end_ns: up to then, if it is not 0.
+ * Frees the slots of ended threads.
+ */
+void dp_waiting_count(int64_t least_ns, int64_t end_ns);

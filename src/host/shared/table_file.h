@@ -58,7 +58,7 @@ void dp_shared_file_set_sampled(int64_t mono_ns);
  * Writes to the header of which kinds events are recorded from now on, a bit for each; is_on: the profiler is on. A
  * forked child without a file of its own writes nothing, since the header is its parent's. Any thread.
  */
-void dp_shared_file_set_kinds(uint32_t kinds, bool is_on);
+void dp_shared_file_set_kinds(uint32_t kinds, int64_t block_rate_ns, bool is_on);
 /* The same for the time in which the kind was not recorded, as host/report/recorded.c keeps it. */
 void dp_shared_file_set_off(unsigned kind, int64_t off);
 

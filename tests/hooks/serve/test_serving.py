@@ -266,6 +266,32 @@ def that_a_server_that_is_killed_loses_and_doubles_nothing():
         s.start_server()
 
 
+def that_a_wait_that_goes_on_is_counted_once():
+    """In replies, in files, and in what ps shows; and no value becomes lower when the process is killed in it."""
+    with Serving() as s:
+        s.stop()
+        s.start_server('-o', s.out, '--interval', '20ms')
+        p = s.start(10, 'stuck', EXACT.replace('block_rate=0', 'block_rate=1ms'))
+        sums = collections.Counter()
+
+        def ask():
+            for x in s.profile('delta_block?cursor=a').samples:
+                sums.update(x.values)
+            return sums['contentions']
+        wait_until(ask)
+        before = sums['delay']
+        wait_until(lambda: ask() and sums['delay'] > before)
+        assert sums['contentions'] == 1, sums
+        listed = subprocess.run([DELTAPROF, 'ps', s.tables], capture_output=True, text=True, timeout=120)
+        assert re.search(rf'^ *{p.pid} +\S+ +\S+( \S+)? +[0-9.]+ *[a-z]+ ', listed.stdout, re.M), listed
+        wait_until(lambda: s.files('block'))
+        p.kill()
+        p.wait()
+        wait_until(lambda: s.ended() == 1)
+        in_files = [x.values for f in s.files('block') for x in f.samples]
+        assert sum(v['contentions'] for v in in_files) == 1 and all(v['delay'] >= 0 for v in in_files), in_files
+
+
 def that_a_server_with_another_directory_writes_nothing_twice():
     """After a server that was killed at any call, also between the name of a file and the note that it has it."""
     with Serving() as s:

@@ -3,6 +3,7 @@
 //   end    then ends
 //   wait   then waits until it is killed
 //   locks  the same; before, three times waits for a semaphore in vain
+//   stuck  the same, in a wait for a semaphore
 //   slow   takes its time, and ends
 //   fork   a child makes a tenth as many; both then wait
 #include <semaphore.h>
@@ -57,6 +58,9 @@ int main(int argc, char **argv)
         wait_in_vain();
     if (write(1, "done\n", 5) != 5)
         return 1;
+    sem_t never;
+    if (!strcmp(argv[2], "stuck") && !sem_init(&never, 0, 0))
+        sem_wait(&never);
     while (forks || locks || !strcmp(argv[2], "wait"))
         pause();
     return 0;

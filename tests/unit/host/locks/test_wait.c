@@ -82,7 +82,7 @@ TEST(an_uncontended_wait_that_a_report_has_counted_is_an_event)
     assert_int_equal(dp_events_tune(true, 1 << 16), 0);
     deltaprof_lock_wait_begin(&wait, &locks[3], DELTAPROF_LOCK_BARRIER, NULL);
     pass_ms(1);
-    dp_waiting_count(0);
+    dp_waiting_count(0, 0);
     pass_ms(1);
     deltaprof_lock_wait_end(&wait, DELTAPROF_NOT_WAITED, NULL);
     assert_int_equal(dp_events_tune(false, 0), 0);

@@ -73,9 +73,9 @@ TEST(what_a_report_counted_is_taken_off_the_end)
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
     dp_waiting_slot place = begin(&locks[0], begin_ns, 1000);
-    dp_waiting_count(0);
+    dp_waiting_count(0, 0);
     struct dp_counts once = counted();
-    dp_waiting_count(0);
+    dp_waiting_count(0, 0);
     int64_t up_to = dp_waiting_end(place, begin_ns);
     assert_int_equal(once.n - before.n, 1);
     assert_int_equal(counted().n - before.n, 1); /* the contention once, its time twice */
@@ -88,7 +88,7 @@ TEST(a_short_wait_is_left_to_its_end)
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
     dp_waiting_slot place = begin(&locks[0], begin_ns, 1000);
-    dp_waiting_count(INT64_C(3600000000000));
+    dp_waiting_count(INT64_C(3600000000000), 0);
     assert_int_equal(dp_waiting_end(place, begin_ns), begin_ns);
     assert_int_equal(counted().v, before.v);
 }
@@ -147,12 +147,12 @@ TEST(threads_that_ended_do_not_wait)
     run(ends_without_notice);
     run(ends_in_order);
     assert_int_equal(shown(&wait), 0);
-    dp_waiting_count(0);
+    dp_waiting_count(0, 0);
     assert_int_equal(counted().v, before.v);
     n_places = 0;
     for (int i = 0; i < DP_WAITING_SLOTS + 100; i++) { /* their slots are used again */
         run(ends_without_notice);
-        dp_waiting_count(0);
+        dp_waiting_count(0, 0);
     }
     assert_int_equal(n_places, DP_WAITING_SLOTS + 100);
 }
