@@ -25,6 +25,26 @@ static void find_self(char self[PATH_MAX])
         *self = 0;
 }
 
+/*
+ * Sets path to the place seen from `from`, a path without links. Each ".." is resolved here: for one, realpath of glibc
+ * 2.33 and newer calls faccessat2, which filters of older container engines refuse.
+ */
+static void join(const char *from, const char *place, char path[PATH_MAX])
+{
+    size_t n = (size_t)snprintf(path, PATH_MAX, "%s", from);
+    while (*place) {
+        size_t n_name = strcspn(place, "/");
+        if (n_name == 2 && !strncmp(place, "..", 2))
+            while (n && path[--n] != '/')
+                ;
+        else if (n + n_name + 1 < PATH_MAX)
+            n += (size_t)snprintf(path + n, PATH_MAX - n, "/%.*s", (int)n_name, place);
+        path[n] = 0;
+        place += n_name;
+        place += strspn(place, "/");
+    }
+}
+
 int dp_query_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
                               char dir[PATH_MAX])
 {
@@ -37,7 +57,7 @@ int dp_query_naming_installed(const char *const *places, size_t n_places, const 
         bool from_here = places[i][0] != '/';
         if (from_here && !slash)
             continue;
-        snprintf(candidate, sizeof candidate, "%s%s%s", from_here ? self : "", from_here ? "/" : "", places[i]);
+        join(from_here ? self : "", places[i] + !from_here, candidate);
         if (realpath(candidate, dir) && snprintf(candidate, sizeof candidate, "%s/%s", dir, name) < PATH_MAX &&
             access(candidate, R_OK) == 0)
             return 0;

@@ -325,7 +325,8 @@ static int join_deltas(const struct dp_serve_deltas *deltas, unsigned kind, stru
 static int end_process(struct reading *r, int dir, const struct process *p)
 {
     struct dp_serve_workers *all = &r->family->workers;
-    bool is_gone = faccessat(dir, p->name, F_OK, AT_SYMLINK_NOFOLLOW);
+    struct stat st;
+    bool is_gone = fstatat(dir, p->name, &st, AT_SYMLINK_NOFOLLOW);
     int err = is_gone ? 0 : dp_serve_workers_begin_at(all, p->name, NULL);
     all->n_ended += is_gone;
     for (unsigned kind = 0; !err && kind < DP_KIND_TABLES; kind++) {
