@@ -2,6 +2,7 @@
 /* base/io.c - loops around read and write. An offset of -1 is the descriptor's own position. */
 #include "base/io.h"
 
+#include "base/libc.h"
 #include "base/mem.h"
 
 #include <dirent.h>
@@ -77,6 +78,18 @@ int dp_io_move_high(int fd)
         return fd;
     close(fd);
     return high;
+}
+
+int dp_io_rename_new(int dir, const char *from, const char *to)
+{
+    if (!dp_libc_rename(dir, from, to))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != EPERM)
+        return -errno;
+    if (linkat(dir, from, dir, to, 0))
+        return -errno;
+    unlinkat(dir, from, 0);
+    return 0;
 }
 
 int dp_io_each_name(int dir_fd, dp_io_name_fn fn, void *ctx)

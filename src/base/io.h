@@ -28,6 +28,12 @@ int dp_io_read_rest(int fd, char **at, size_t *n, size_t *cap);
 enum { DP_IO_HIGH_FD = 512 };
 int dp_io_move_high(int fd);
 
+/*
+ * Renames a file in a directory, unless there is one of the new name. Links it, and removes the old name, where the
+ * file system has no such rename, or a filter refuses the call. Returns 0, -EEXIST or another negative errno.
+ */
+int dp_io_rename_new(int dir, const char *from, const char *to);
+
 /* Calls fn for each name in a directory, from its begin, until one call returns other than 0: that is returned. */
 typedef int (*dp_io_name_fn)(const char *name, void *ctx);
 int dp_io_each_name(int dir_fd, dp_io_name_fn fn, void *ctx);

@@ -2,17 +2,15 @@
 /*
  * host/agent/profile_file.c - writes profiles to files. A file gets its final name when it is complete.
  *
- * It is written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or
- * linked if the file system does not support that. If two processes have the same PROGRAM and PID (containers that
- * share a directory), the later one gets EEXIST and uses the next SEQ. All paths are relative to a descriptor of the
- * directory, so that the files of a tick stay together even if the directory is moved. Descriptors are moved to 512 and
- * above: a host that expects the lowest free number gets it.
+ * It is written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed by dp_io_rename_new. If two
+ * processes have the same PROGRAM and PID (containers that share a directory), the later one gets EEXIST and uses the
+ * next SEQ. All paths are relative to a descriptor of the directory, so that the files of a tick stay together even if
+ * the directory is moved. Descriptors are moved to 512 and above: a host that expects the lowest free number gets it.
  */
 #include "host/agent/profile_file.h"
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/libc.h"
 #include "base/text.h"
 #include "host/agent/sweep.h"
 #include "profile/directory.h"
@@ -179,20 +177,6 @@ int dp_agent_file_write(void *ctx, const void *bytes, size_t n_bytes)
     return err ? err : dp_io_write(file->fd, bytes, n_bytes);
 }
 
-/* 0, -EEXIST, or another errno. */
-static int give_name(const struct dp_agent_file *file, const char *name)
-{
-    int dir = file->files->dir_fd;
-    if (dp_libc_rename(dir, file->temporary, name) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return -errno;
-    if (linkat(dir, file->temporary, dir, name, 0))
-        return -errno;
-    unlinkat(dir, file->temporary, 0);
-    return 0;
-}
-
 int dp_agent_file_keep(struct dp_agent_file *file)
 {
     struct dp_agent_files *files = file->files;
@@ -203,7 +187,7 @@ int dp_agent_file_keep(struct dp_agent_file *file)
     for (int tries = 0; err == -EEXIST && tries < 16; tries++) {
         char name[DP_PROFILE_NAME_MAX];
         dp_profile_name_format(name, files->program, files->pid, files->next, file->kind);
-        err = give_name(file, name);
+        err = dp_io_rename_new(files->dir_fd, file->temporary, name);
         if (err == -EEXIST) {
             uint32_t highest = find_highest_seq(files);
             files->next = (highest > files->next ? highest : files->next) + 1;

@@ -12,7 +12,7 @@
  * has left is told by that.
  */
 #include "base/hash.h"
-#include "base/libc.h"
+#include "base/io.h"
 #include "profile/file_name.h"
 #include "tool/recover/file.h"
 #include "tool/recover/recover.h"
@@ -86,18 +86,6 @@ static int write_temporary(const struct place *p, const struct dp_recover_table 
     return dp_recover_write_file(p->dir, name, &p->stamp, profile);
 }
 
-static int give_name(const struct place *p, const char *temporary, const char *name)
-{
-    if (!dp_libc_rename(p->dir, temporary, name))
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return -errno;
-    if (linkat(p->dir, temporary, p->dir, name, 0))
-        return -errno;
-    unlinkat(p->dir, temporary, 0);
-    return 0;
-}
-
 /* A kind that has something new. */
 struct news {
     struct dp_recover_bytes profile;
@@ -122,11 +110,12 @@ static int publish(struct dp_recover *r, struct place *p, const struct dp_recove
 {
     char name[DP_PROFILE_NAME_MAX];
     dp_profile_name_format(name, t->program, t->pid, p->seq, kind);
-    if (!faccessat(p->dir, name, F_OK, AT_SYMLINK_NOFOLLOW))
+    struct stat st;
+    if (!fstatat(p->dir, name, &st, AT_SYMLINK_NOFOLLOW))
         return -EEXIST;
     int err = dp_recover_keep(r, kind, p->seq);
     p->is_noted = !err;
-    if (!err && !(err = give_name(p, news->temporary, name))) {
+    if (!err && !(err = dp_io_rename_new(p->dir, news->temporary, name))) {
         err = dp_recover_kept(r, kind);
         p->is_noted = !err;
     }
