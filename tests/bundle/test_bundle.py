@@ -117,12 +117,12 @@ def not_whole(profiles, kind):
                if sample.names != ('[between samples]',) and not any('deltaprof' in name for name in sample.names)]
     cut = collections.Counter()
     for n, names in samples:
-        cut[names] += 0 if {'main', 'work_in_thread'} & set(names) else n
+        cut[names] += 0 if {'main', 'work_in_thread', 'bioProcessBackgroundJobs'} & set(names) else n
     return sum(cut.values()) / sum(n for n, _ in samples), cut.most_common(12)
 
 
-class InRoot:
-    """What works in a root that has the victim and the bundle."""
+class Root:
+    """A root that has the victim and the bundle."""
     compilers = {'/victim': GLIBC_COMPILER}
     top = '/opt/deltaprof'
     name = 'deltaprof'
@@ -171,6 +171,20 @@ class InRoot:
         self.assertTrue(found)
         return found
 
+    def are_whole(self, out):
+        for kind, value, most in ('heap', 'alloc_objects', 0.01), ('cpu', 'cpu', 0.05):
+            share, stacks = not_whole(self.profiles(out, kind), value)
+            self.assertLessEqual(share, most, stacks)
+
+    def free_port(self):
+        with socket.socket() as listener:
+            listener.bind(('127.0.0.1', 0))
+            return listener.getsockname()[1]
+
+
+class InRoot(Root):
+    """What works in such a root."""
+
     def sums(self, out):
         """Of the program and its child: by name, and the sum of the child, in which no module is opened."""
         by_process = {}
@@ -208,11 +222,6 @@ class InRoot:
         self.assertGreater(mutex, 0)
         self.assertEqual(mutex, block)
 
-    def are_whole(self, out):
-        for kind, value, most in ('heap', 'alloc_objects', 0.01), ('cpu', 'cpu', 0.05):
-            share, stacks = not_whole(self.profiles(out, kind), value)
-            self.assertLessEqual(share, most, stacks)
-
     def test_stacks_are_whole_also_through_libc(self):
         program, compiler = next(iter(self.compilers.items()))
         compile_with(compiler, HERE + '/victim_libc.c', f'{self.root}{program}_libc')
@@ -230,11 +239,6 @@ class InRoot:
         leaves = {(frame.function, os.path.basename(frame.file), frame.line) for profile in self.profiles('/tmp/lines', 'heap')
                   for sample in profile.samples for frame in sample.frames[:1]}
         self.assertIn(('hundred', 'victim.c', line), leaves)
-
-    def free_port(self):
-        with socket.socket() as listener:
-            listener.bind(('127.0.0.1', 0))
-            return listener.getsockname()[1]
 
     def asked(self, process, port, headers={}):
         """The endpoint's profile of a victim, which ends then."""
@@ -316,16 +320,6 @@ class Image(Slim):
         self.assertEqual(self.out(*self.command('--version')).split('\n')[0], f'deltaprof {version}')
 
 
-def lua_source():
-    """Unpacks Debian's source once, with bundle.sh's lists of sources."""
-    at = BUNDLE + '/sources'
-    if not glob.glob(at + '/lua5.4-*/src'):
-        done = subprocess.run(['apt-get', 'source', 'lua5.4'], cwd=at, env={**CLEAN, 'APT_CONFIG': at + '/apt.conf'}, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            raise unittest.SkipTest('the source of Lua could not be fetched: ' + done.stderr[-300:])
-    return glob.glob(at + '/lua5.4-*/')[0]
-
-
 class Musl(InRoot, unittest.TestCase):
     """A root with musl and nothing else."""
     compilers = {'/victim': MUSL_COMPILER}
@@ -377,25 +371,6 @@ class Musl(InRoot, unittest.TestCase):
         finally:
             process.kill()
         self.assertEqual(process.returncode, 0)
-
-    @unittest.skipUnless(MACHINE == 'x86_64', 'the guest has no compiler')
-    def test_lua_is_exact_and_its_stacks_are_whole(self):
-        """Debian's source, built for musl. What counts the allocations shares no code with deltaprof."""
-        source = lua_source()
-        os.mkdir(self.root + '/include')
-        open(self.root + '/include/lua5.4-deb-multiarch.h', 'w').close()
-        compiler = [*self.compilers['/victim'], '-g', '-O1', '-std=gnu99', '-I', self.root + '/include', '-DDEB_HOST_MULTIARCH=""', '-DLUA_USE_POSIX',
-                    *(name for name in glob.glob(source + '/src/*.c') if not name.endswith('/luac.c'))]
-        for program, more in ('/plain/lua', []), ('/count/lua', [HERE + '/count.c']):  # Lua keeps its own path
-            os.mkdir(self.root + os.path.dirname(program))
-            run(*compiler, *more, '-Wl,-E', '-o', self.root + program, '-lm', timeout=300)
-        shutil.copy(HERE + '/work.lua', self.root)
-        output, counted = self.out('/count/lua', '/work.lua').splitlines()
-        self.assertEqual(self.run_victim('heap_rate=1,cpu_rate=1ms,out=/tmp/lua', '/plain/lua', '/work.lua'), output + '\n')
-        heap = self.profiles('/tmp/lua', 'heap')
-        self.assertEqual([sum(profile.total(kind) for profile in heap) for kind in ('alloc_objects', 'alloc_space')],
-                         [int(number) for number in counted.split()])
-        self.are_whole('/tmp/lua')
 
 
 class Both(InRoot, unittest.TestCase):
