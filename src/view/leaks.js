@@ -7,7 +7,7 @@ function leaksWords(found) {
     if (!found)
         return 'Not judged here: deltaprof leaks judges the profiles of a directory, and deltaprof view shows its verdict in the page.';
     const n = found.rows.filter(r => r.isLeak).length;
-    const verdict = n ? `${n} leak${n > 1 ? 's' : ''}.` : found.verdict === 'no leak' ? 'No leak: no stack grows without end.' : `Cannot tell: ${found.needs}.`;
+    const verdict = n ? `${n} leak${n > 1 ? 's' : ''}.` : found.verdict === 'no leak' ? 'No leak: no growth was seen that goes on.' : `Cannot tell: ${found.needs}.`;
     return `${verdict} Looked at ${found.ticks} tick${found.ticks === 1 ? '' : 's'} with ${found.samples} samples in ${formatValue(found.ns, 'nanoseconds')} of work, in the whole time and all processes${state.process === ALL ? '' : '; listed are the stacks of those that are chosen'}. ${
         'Stacks begin at the first function of the program\u2019s own code.'}`;
 }
@@ -49,8 +49,6 @@ function leakTimes() {
 leakTimes.key = '';
 leakTimes.found = /** @type {any} */ (null);
 
-const RATE_TICKS = 3; /* of fewer, no rate is told */
-
 /* The leaks, the worst first, then the stacks that may leak. */
 function drawLeaks() {
     const search = searchNow(), bytes = n => formatValue(n, 'bytes');
@@ -60,7 +58,7 @@ function drawLeaks() {
     leaks.empty = model.leaks?.rows.length ? search ? 'no leak matches: clear the search' : 'the chosen process has none of the stacks that may leak' : '';
     leaks.show([{name: 'verdict', value: r => r.i, text: r => (r.isLeak ? `leak, confidence ${Math.round(100 * r.confidence)} %` : r.confidence >= 0.005 ? `cannot tell: ${Math.round(100 * r.confidence)} % that it leaks` : 'cannot tell, no end is seen'), class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes), 'at the last tick, of all processes'),
-                number('an hour', r => r.hourly, r => (model.leaks.ticks < RATE_TICKS ? 'too few ticks' : bytes(r.hourly)), 'more in use after an hour of work'),
+                number('an hour', r => r.hourly, r => (r.hourly ? bytes(r.hourly) : 'not known'), 'more in use after an hour of work'),
                 number('grows since', r => r.begin, r => formatTime(r.begin), 'a click shows what was allocated from then on and is still there'),
                 {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, Math.min(r.names.indexOf('main') + 1 || 8, 8)).join(' ‹ ')}], rows, 'verdict', false);
 }

@@ -18,6 +18,8 @@
 #define IDLE_SHARE    0.02 /* of idle time that counts, so that no point has none */
 #define WORK_SAMPLES  30   /* of a stack: so many show when it worked, although others once worked much more */
 #define WORKED        0.1  /* of the activity: beside so much, a point is not idle by the clock */
+#define TICK_CPU      0.01 /* of the time: so much CPU time at most is what ticks cost */
+#define TICK_VARIES   2    /* of the least CPU time of a tick: what ticks cost */
 #define CLOCK_SAMPLES 10   /* that the time of a point is worth: so many samples vary by a third by chance */
 
 static double clamp(double value)
@@ -48,6 +50,17 @@ static void add_activity(const struct dp_leaks_process *p, const double *work, d
         activity[i] = fmax(activity[i], pow(clamp(work[i] / duration(p, i) / (IDLE * squares / all)), 2));
 }
 
+/* Fills the CPU time of each point without what its ticks cost: a program that sleeps uses little, and always the same.
+ */
+static void fill_cpu(const struct dp_leaks_process *p, double *cpu_ns)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < p->n_points; i++)
+        least = fmin(least, p->cpu_ns[i] / duration(p, i));
+    for (size_t i = 0; i < p->n_points; i++)
+        cpu_ns[i] = fmax(p->cpu_ns[i] - fmin(TICK_VARIES * least, TICK_CPU) * duration(p, i), 0);
+}
+
 static void find_warm(struct dp_leaks_clock *k, size_t n)
 {
     k->warm = 0;
@@ -59,6 +72,7 @@ void dp_leaks_clock_of(const struct dp_leaks_process *p, const struct dp_leaks_c
                        struct dp_leaks_clock *k)
 {
     double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
+    double cpu_ns[DP_QUERY_POINTS] = {0};
     double active_ns = 0, clock_ns = 0, all_ns = 0, counted = 0, end = 0;
     *k = (struct dp_leaks_clock){.n_work = 0};
     for (size_t i = 0; i < p->n_points; i++) {
@@ -69,7 +83,8 @@ void dp_leaks_clock_of(const struct dp_leaks_process *p, const struct dp_leaks_c
     add_activity(p, own, activity);
     add_activity(p, others, activity);
     if (by_cpu)
-        add_activity(p, p->cpu_ns, activity);
+        fill_cpu(p, cpu_ns);
+    add_activity(p, cpu_ns, activity);
     for (size_t i = 0; i < p->n_points; i++) {
         k->n_work += activity[i] >= 0.5;
         active_ns += activity[i] * duration(p, i);

@@ -39,7 +39,7 @@ enum {
 #define FREED        0.1         /* share of the blocks of a stack: above it, they turn over */
 #define TURNED_OVER  0.5         /* share of the blocks of a stack that were freed: above it, most of them */
 #define ODDS_LONG    2.33        /* by which 50 % become 70 % */
-#define LOST         0.5         /* of the growth of a stack: so many blocks another one lost, if they were moved */
+#define MOVED        2.5         /* standard deviations: by so much may differ what one stack lost and another got */
 #define DOUBT        0.08        /* confidence of a stack that may leak */
 #define DOUBT_OF_FEW 0.02        /* the same, if there are fewer ticks than TICKS_FEW */
 
@@ -72,13 +72,14 @@ static struct dp_leaks_row *row_of(struct dp_leaks *r, const struct dp_leaks_cur
 }
 
 static int add(struct dp_leaks *r, const struct dp_leaks_curve *curve, const struct dp_leaks_evidence *e, double bytes,
-               bool is_leak)
+               bool is_leak, bool has_rate)
 {
     struct dp_leaks_row *row = row_of(r, curve, is_leak);
     if (!row)
         return -ENOMEM;
     row->bytes += bytes;
-    row->bytes_per_hour += e->bytes_per_hour;
+    row->pace += e->bytes_per_hour;
+    row->bytes_per_hour += has_rate ? e->bytes_per_hour : 0;
     row->confidence = fmax(row->confidence, e->confidence);
     row->n_processes++;
     if (!row->since_ns || e->since_ns < row->since_ns)
@@ -93,15 +94,15 @@ static int add(struct dp_leaks *r, const struct dp_leaks_curve *curve, const str
     return 0;
 }
 
-/* Sorts by bytes per hour times confidence; rows of no confidence by bytes per hour. */
+/* Sorts by pace times confidence; rows of no confidence by their pace. */
 static int by_weight(const void *a, const void *b)
 {
     const struct dp_leaks_row *x = a, *y = b;
-    double left = x->confidence * x->bytes_per_hour, right = y->confidence * y->bytes_per_hour;
+    double left = x->confidence * x->pace, right = y->confidence * y->pace;
     if (left != right)
         return left > right ? -1 : 1;
-    if (x->bytes_per_hour != y->bytes_per_hour)
-        return x->bytes_per_hour > y->bytes_per_hour ? -1 : 1;
+    if (x->pace != y->pace)
+        return x->pace > y->pace ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
@@ -123,23 +124,26 @@ static void calibrate(struct dp_leaks_evidence *e, size_t n_ticks)
 /*
  * A program may copy a table, or replace its entries, from another place. Then one stack loses blocks and another stack
  * with the same innermost function gets them: the memory has moved and not grown. So *joined is the curve plus those of
- * such stacks that lost blocks since the first half of the time and got hardly any new ones. False: there are none.
+ * such stacks that lost blocks since the first half of the time and got hardly any new ones.
+ *
+ * False: there are none, or blocks were not moved: at some point these had lost more, or less, than the curve had got,
+ * by more than chance. So what is freed while another stack of the same function leaks does not hide it.
  */
 static bool join_sisters(const struct dp_leaks *r, const struct dp_leaks_process *p, size_t end,
                          const struct dp_leaks_curve *curve, struct dp_leaks_curve *joined)
 {
-    bool is_joined = false;
+    size_t last = p->n_points ? p->n_points - 1 : 0, begin = last;
     *joined = *curve;
-    for (size_t i = p->first_curve; i < end && p->n_points; i++) {
+    for (size_t i = p->first_curve; i < end; i++) {
         const struct dp_leaks_curve *c = &r->series.curves.at[i];
-        size_t last = p->n_points - 1, most = 0;
+        size_t most = 0;
         double came = 0;
         for (size_t k = 1; k <= last; k++)
             most = c->samples[k] > c->samples[most] ? k : most;
         for (size_t k = most + 1; k <= last; k++)
             came += c->allocated_samples[k];
         double lost = c->samples[most] - c->samples[last];
-        if (c == curve || lost < LOST * (curve->samples[last] - curve->samples[most]) || came > lost / 10 ||
+        if (c == curve || lost < 1 || came > lost / 10 ||
             2 * (p->times_ns[most] - p->start_ns) > p->times_ns[last] - p->start_ns ||
             !dp_leaks_series_is_sister(&r->series, curve->stack, c->stack))
             continue;
@@ -150,9 +154,14 @@ static bool join_sisters(const struct dp_leaks *r, const struct dp_leaks_process
             joined->allocated_objects[k] += c->allocated_objects[k];
         }
         joined->end_bytes += c->end_bytes;
-        is_joined = true;
+        begin = most < begin ? most : begin;
     }
-    return is_joined;
+    for (size_t k = begin; k <= last; k++) {
+        double got = curve->samples[k] - curve->samples[begin], more = joined->samples[k] - joined->samples[begin];
+        if (fabs(more) > MOVED * sqrt(fabs(got) + fabs(got - more) + 1))
+            return false;
+    }
+    return begin < last;
 }
 
 /* The curves of a process. */
@@ -183,7 +192,7 @@ static int judge_process(struct dp_leaks *r, const struct dp_leaks_process *p, s
             e = is_leak ? e : by_cpu; /* which says why not */
         }
         if (is_leak || is_suspect) {
-            if (add(r, curve, &e, bytes, is_leak))
+            if (add(r, curve, &e, bytes, is_leak, is_long && e.bytes_per_hour > 0))
                 return -ENOMEM;
             continue;
         }

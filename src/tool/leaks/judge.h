@@ -20,7 +20,9 @@ enum dp_leaks_verdict {
 struct dp_leaks_row {
     uint32_t stack, row; /* of series.stacks; of the model, one that has the stack: for dp_query_row */
     size_t n_own;        /* frames of that row before the stack begins; DP_QUERY_NO_OWN: none is the user's own code */
-    double bytes, bytes_per_hour, confidence;
+    double bytes, confidence;
+    double bytes_per_hour; /* 0: not known, as there are too few ticks for a leak */
+    double pace;           /* the same, from any number of ticks: which row comes first */
     int64_t since_ns;
     size_t n_processes;
     struct dp_leaks_evidence evidence; /* of the process that has most */

@@ -37,13 +37,15 @@
 
 #include <math.h>
 
-#define RESIDUE 0.15 /* of the pace, and of the growth, before: growth that is ending */
-#define LATEST  0.75 /* of the time: growth that lasted longer has not ended */
-#define SLOWEST 2.4  /* decay: at the end a tenth of the pace at the beginning */
-#define WIDE    0.25 /* of the time: growth that lasted so long, and that has not come for as long since, has ended */
-#define PHASE   0.15 /* of the time: growth within so short a part is a step */
-#define LEAST   0.05 /* variance of a value that does not change */
-#define POISSON 6.0  /* degrees of freedom of the belief that a curve varies as Poisson counts do */
+#define RESIDUE   0.15 /* of the pace, and of the growth, before: growth that is ending */
+#define LATEST    0.75 /* of the time: growth that lasted longer has not ended */
+#define SLOWEST   2.4  /* decay: at the end a tenth of the pace at the beginning */
+#define WIDE      0.25 /* of the time: growth that lasted so long, and that has not come for as long since, has ended */
+#define PHASE     0.15 /* of the time: growth within so short a part is a step */
+#define LEAST     0.05 /* variance of a value that does not change */
+#define LIFETIMES 0.5  /* weight of what random lifetimes say */
+#define BY_CHANCE 1.5  /* logarithm of odds of a loss beside random lifetimes: up to it, they say nothing */
+#define POISSON   6.0  /* degrees of freedom of the belief that a curve varies as Poisson counts do */
 
 enum { GRID = 16 };
 
@@ -156,8 +158,9 @@ static void add(double *log_sum, double log_likelihood, double weight)
  * Pools the opinions of both families of models: of each likelihood the geometric mean (C. Genest, J. Zidek 1986,
  * Combining Probability Distributions), so that none is certain alone. Those that know the allocations say only whether
  * growth goes on: a queue of constant length that fills is growth that has ended. A family that explains the curve
- * badly has no say. For a leak, only an order has one, by its share beside random lifetimes: what these tell of a loss,
- * the levels tell, too. Whether blocks live for a constant time that explains the curve as well as the other models do.
+ * badly has no say. For a leak, an order has one, by its share beside random lifetimes. These, where they explain the
+ * curve best, tell a loss only from a level that is steady or follows the load: that memory fills is seen by the levels
+ * alone. Whether blocks live for a constant time that explains the curve as well as the other models do.
  */
 static bool pool(const struct dp_leaks_order *order, double *goes_on, double *ended, double *steady, double *by_load)
 {
@@ -176,6 +179,10 @@ static bool pool(const struct dp_leaks_order *order, double *goes_on, double *en
     *ended = (1 - say) * (*ended - level) + say * (none - all);
     *steady = (1 - say) * (*steady - level) + say * (none - all);
     *by_load = (1 - say) * (*by_load - level) + say * (none - all);
+    double by_lifetimes = order->random_goes_on - order->random_none - BY_CHANCE;
+    say = LIFETIMES / (1 + exp(fmax(level, in_order) - random));
+    *steady -= say * fmax(*steady - *goes_on + by_lifetimes, 0) * (by_lifetimes > 0);
+    *by_load -= say * fmax(*by_load - *goes_on + by_lifetimes, 0) * (by_lifetimes > 0);
     return order->constant >= fmax(fmax(level, random), order->none - M_LN2);
 }
 

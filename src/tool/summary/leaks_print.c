@@ -150,8 +150,8 @@ static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_r
     fputs(dp_query_print_colour(DP_COLOUR_LESS), stdout);
     double freed = e->freed * e->n_sampled < 0.5 ? 0 : e->freed; /* less than one of them is rounding */
     if (e->kind == DP_LEAKS_DOUBLING)
-        printf("%*sdoubled %zu times, each time when it was full, and is not full again yet\n", NAME_COLUMN, "",
-               e->n_up);
+        printf("%*swas made larger %zu times, by 30 %% or more, and is not overdue for the next time\n", NAME_COLUMN,
+               "", e->n_up);
     else
         printf("%*sgrew in %zu of %zu ticks, shrank in %zu; %.3g%% of %.0f samples were freed\n", NAME_COLUMN, "",
                e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
@@ -174,7 +174,7 @@ static void print_evidence(const struct dp_leaks *judge, const struct dp_leaks_r
 
 static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
 {
-    char bytes[32], rate[32], since[64] = "";
+    char bytes[32], rate[32], since[64] = "", more[128] = "";
     time_t seconds = (time_t)(row->since_ns / 1000000000);
     struct tm tm;
     size_t from;
@@ -182,8 +182,10 @@ static int print_row(struct dp_summary_leaks *r, const struct dp_leaks_row *row)
     dp_query_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
     if (row->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
+    if (row->bytes_per_hour > 0)
+        snprintf(more, sizeof more, ", %s more an hour%s", rate, since);
     if (!is_open(row))
-        printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
+        printf("%s in use%s, confidence %.0f%%\n", bytes, more, 100 * row->confidence);
     else
         printf("%s in use%s, open whether it grows\n", bytes, since);
     if (row->n_processes > 1)
@@ -237,7 +239,7 @@ static void print_verdict(const struct dp_summary_leaks *r)
         printf("%sCannot tell: %s%s\n", dp_query_print_colour(DP_COLOUR_WARN), judge->needs,
                dp_query_print_colour(DP_COLOUR_NONE));
     else
-        printf("%sNo leak: no stack grows without end.%s\n", dp_query_print_colour(DP_COLOUR_GOOD),
+        printf("%sNo leak: no growth was seen that goes on.%s\n", dp_query_print_colour(DP_COLOUR_GOOD),
                dp_query_print_colour(DP_COLOUR_NONE));
 }
 
@@ -261,7 +263,11 @@ int dp_summary_leaks_print(struct dp_summary_leaks *r, size_t n)
     if (judge->filled.n + judge->steady.n + judge->libraries.n)
         puts(judge->verdict == DP_LEAKS_CANNOT_TELL ? "Less likely:" : "Not leaks:");
     print_tally(&judge->filled, "that grew and stopped (a cache, a table)", "that grew and stopped (caches, tables)");
-    print_tally(&judge->steady, "that stays as it is, or goes up and down", "that stay as they are, or go up and down");
+    if (judge->n_ticks < DP_LEAKS_TICKS_NEEDED)
+        print_tally(&judge->steady, "that was seen too briefly", "that were seen too briefly");
+    else
+        print_tally(&judge->steady, "that stays as it is, or goes up and down",
+                    "that stay as they are, or go up and down");
     print_tally(&judge->libraries, "of libraries", "of libraries");
     dp_summary_heading_losses(&r->view);
     return err;
