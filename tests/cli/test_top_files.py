@@ -6,11 +6,12 @@
 import gzip
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
 
-from by_hand import DELTAPROF, TopCase
+from by_hand import DELTAPROF, TopCase, profile
 from random_profile import MUTEX
 
 
@@ -226,6 +227,21 @@ class TopFiles(TopCase):
         self.run_it('growth', '--by', 'line', self.dir.name, status=2)
         self.run_it('top', '--label', 'process=worker 1', self.dir.name, status=1)
         self.assertIn('there are: process=worker 7, process=worker 8', self.error)
+
+    def test_two_containers_with_one_pid_in_a_directory_are_two_processes(self):
+        """Files say in their gzip header who wrote them (src/pprof/stamp.h)."""
+        for seq, (stamp, n) in enumerate(((0x1234abcd, 1000), (0x99990007, 300), (0x1234abcd, 2000), (0x99990007, 700)), 1):
+            plain = profile([(['f', 'main'], [1, 1, 1, n])], time_ns=10**18 + seq * 10**9)
+            field = b'DP\x10\0' + struct.pack('<QQ', 1, stamp)
+            self.file(f'server.1.{seq:04}.heap.pb.gz', plain[:3] + b'\4' + plain[4:10] + struct.pack('<H', len(field)) + field + plain[10:])
+        self.file('server.2.0001.heap.pb.gz', [(['f', 'main'], [1, 1, 1, 50])], time_ns=10**18 + 4 * 10**9)
+        sizes = {'server 1/abcd': '1.95kB', 'server 1/0007': '700B', 'server 2': '50B'}
+        self.assertEqual(self.names('--by', 'process', self.dir.name), {name: (size, size) for name, size in sizes.items()})
+        self.names('--label', 'process=server 1/0007', self.dir.name)
+        self.assertIn('Showing 2 of 2 functions: 700B of 700B', ' '.join(self.head))
+        text = self.run_it('growth', '--by', 'process', self.dir.name).decode()
+        self.assertRegex(text, r'\+1000B  1000B -> 1.95kB.*\n +server 1/abcd\n')
+        self.assertRegex(text, r'\+400B  300B -> 700B.*\n +server 1/0007\n')
 
     def test_the_kind_of_a_file_with_another_name_is_that_of_its_content(self):
         heap = self.file('heap-of-block', [(['f'], [1, 1, 1, 7])])

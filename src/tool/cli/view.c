@@ -137,20 +137,9 @@ static bool is_same_directory(const struct dp_query_file *x, const struct dp_que
     return n_directory(x) == n_directory(y) && !memcmp(x->file, y->file, n_directory(x));
 }
 
-/* Whether another process had the same number in the same directory. */
-static bool is_ambiguous(const struct view *v, const struct dp_query_file *f)
+static int add_named(struct view *v, const struct dp_query_file *f)
 {
-    for (size_t i = 0; i < v->n_names; i++) {
-        const struct dp_query_file *other = &v->names[i];
-        if (other->stamp != f->stamp && other->n_process == f->n_process && !memcmp(other->file, f->file, f->n_process))
-            return true;
-    }
-    return false;
-}
-
-static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_process)
-{
-    static char pid[48]; /* for all files of a process */
+    char pid[DP_QUERY_PID_BYTES];
     char program[256], kind[32], directory[256] = "";
     snprintf(program, sizeof program, "%.*s", (int)f->n_program, f->program);
     snprintf(kind, sizeof kind, "%.*s", (int)f->n_kind, f->kind);
@@ -158,14 +147,7 @@ static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_
         snprintf(directory, sizeof directory, "%s", side_of(&v->sides, f->file));
     else if (v->many_directories)
         snprintf(directory, sizeof directory, "%.*s", (int)n_directory(f), f->file);
-    if (is_new_process) {
-        const char *digits = f->program + f->n_program + 1;
-        int n_digits = (int)(f->file + f->n_process - digits);
-        if (is_ambiguous(v, f))
-            snprintf(pid, sizeof pid, "%.*s/%04x", n_digits, digits, (unsigned)(f->stamp & 0xffff));
-        else
-            snprintf(pid, sizeof pid, "%.*s", n_digits, digits);
-    }
+    dp_query_file_print_pid(f, pid);
     return add(v, f->file, &(struct dp_pack_source){.kind = kind, .program = program, .pid = pid, .host = directory});
 }
 
@@ -178,8 +160,7 @@ static int add_all_named(struct view *v)
         snprintf(v->program, sizeof v->program, "%.*s", (int)v->names[0].n_program, v->names[0].program);
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
         dp_query_print_progress("view", v->n_names - i, v->n_names + 1);
-        bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
-        status = add_named(v, &v->names[i], is_new);
+        status = add_named(v, &v->names[i]);
     }
     dp_query_print_progress("view", 1, 1);
     return status;

@@ -211,11 +211,12 @@ static int keep_row(void *ctx, uint32_t row, const int64_t *values)
     return 0;
 }
 
-static int add_profile(struct reading *r, const char *path, const struct dp_decode *d, struct dp_decode_error *error)
+static int add_profile(struct reading *r, const struct dp_query_file *name, const struct dp_decode *d,
+                       struct dp_decode_error *error)
 {
     struct dp_model *m = &r->series->view->merge.model;
     struct later later = {.n_types = d->types.n};
-    int err = dp_query_set_process(r->series->view, path);
+    int err = dp_query_set_process(r->series->view, name->file, name->pid_stamp);
     err = err ? err : dp_model_add(m, d, keep_row, &later, error);
     r->types = (struct types){type_named(m, "inuse_objects"), type_named(m, "inuse_space"),
                               type_named(m, "alloc_objects"), type_named(m, "alloc_space")};
@@ -318,7 +319,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
             r.point = process->n_points - 1;
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
         }
-        int err = add_profile(&r, path, d, &error);
+        int err = add_profile(&r, &names[n - 1 - i], d, &error);
         if (!err && !r.is_end)
             process->cpu_ns[r.point] += cpu_beside(v, &names[n - 1 - i], &source);
         if (err)
@@ -336,10 +337,10 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
 
 static void name_process(struct dp_leaks_process *process, const struct dp_query_file *name)
 {
-    const char *pid = name->program + name->n_program + 1;
-    size_t n_pid = (size_t)(name->file + name->n_process - pid);
-    snprintf(process->name, sizeof process->name, "%.*s %.*s", name->n_program < 40 ? (int)name->n_program : 40,
-             name->program, n_pid < 16 ? (int)n_pid : 16, pid);
+    char pid[DP_QUERY_PID_BYTES];
+    dp_query_file_print_pid(name, pid);
+    snprintf(process->name, sizeof process->name, "%.*s %.16s", name->n_program < 40 ? (int)name->n_program : 40,
+             name->program, pid);
 }
 
 static int read_processes(struct dp_leaks_series *s)

@@ -225,10 +225,35 @@ static int compare_names(const void *a, const void *b)
     return order ? order : (x->position > y->position) - (x->position < y->position);
 }
 
+/* Whether two files are of processes of one program with one PID, in one directory. */
+static bool have_one_pid(const struct dp_query_file *x, const struct dp_query_file *y)
+{
+    return x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process);
+}
+
 bool dp_query_file_is_same(const struct dp_query_file *x, const struct dp_query_file *y)
 {
-    return x->stamp == y->stamp && x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) &&
-           !strcmp(x->kind, y->kind);
+    return x->stamp == y->stamp && have_one_pid(x, y) && !strcmp(x->kind, y->kind);
+}
+
+/* Two containers that write into one directory may both have a process 1. */
+static void find_shared_pids(struct dp_query_file *names, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        bool is_shared = false;
+        for (end = i + 1; end < n && have_one_pid(&names[i], &names[end]); end++)
+            is_shared |= names[end].stamp != names[i].stamp;
+        for (size_t j = i; is_shared && j < end; j++)
+            names[j].pid_stamp = names[j].stamp;
+    }
+}
+
+void dp_query_file_print_pid(const struct dp_query_file *name, char to[DP_QUERY_PID_BYTES])
+{
+    const char *pid = name->program + name->n_program + 1;
+    int n = snprintf(to, DP_QUERY_PID_BYTES, "%.*s", (int)(name->file + name->n_process - pid), pid);
+    if (name->pid_stamp && n < DP_QUERY_PID_BYTES)
+        snprintf(to + n, DP_QUERY_PID_BYTES - (size_t)n, "/%04x", (unsigned)(name->pid_stamp & 0xffff));
 }
 
 size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names)
@@ -240,8 +265,10 @@ size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names)
             continue;
         dp_stamp_read(AT_FDCWD, files[i], &stamp); /* errors are reported later, when it is read as a profile */
         names[n_names].stamp = stamp.process;
+        names[n_names].pid_stamp = 0;
         names[n_names++].position = i;
     }
     qsort(names, n_names, sizeof *names, compare_names);
+    find_shared_pids(names, n_names);
     return n_names;
 }

@@ -71,8 +71,9 @@ struct dp_query_file {
     size_t n_kind;
     unsigned kind_id; /* enum dp_kind_id; DP_KINDS: no kind of this version */
     unsigned long long seq;
-    uint64_t stamp;  /* identifies the process that wrote it; 0: not known; set by sort */
-    size_t position; /* set by sort */
+    uint64_t stamp;     /* identifies the process that wrote it; 0: not known; set by sort */
+    uint64_t pid_stamp; /* that stamp if another process had the same PID, else 0; set by sort */
+    size_t position;    /* set by sort */
 };
 
 /* False: the file has another form of name. */
@@ -84,6 +85,10 @@ bool dp_query_file_is_same(const struct dp_query_file *, const struct dp_query_f
  * and kind stand beside each other, the newest first; position is the index in files. Their number.
  */
 size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names);
+
+/* The process's number for users: "PID", or "PID/XXXX" with digits of the stamp if another process had that PID. */
+enum { DP_QUERY_PID_BYTES = 48 };
+void dp_query_file_print_pid(const struct dp_query_file *, char to[DP_QUERY_PID_BYTES]);
 
 /* PROGRAM of a file named PROGRAM.PID.SEQ.KIND.pb.gz, in its name; *n_bytes 0: named otherwise. */
 const char *dp_query_file_program(const char *file, size_t *n_bytes);

@@ -174,18 +174,21 @@ static int take_names(struct dp_query *v, struct reading *r, struct dp_query_fil
 {
     size_t n = v->paths.n;
     dp_vec_clear(&v->moments.is_newest);
-    if (!dp_vec_room(&v->moments.is_newest, n + 1))
+    dp_vec_clear(&v->moments.pid_stamp);
+    if (!dp_vec_room(&v->moments.is_newest, n + 1) || !dp_vec_room(&v->moments.pid_stamp, n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         r->one[i] = (struct dp_query_moment){.path = i};
         v->moments.is_newest.at[i] = true;
+        v->moments.pid_stamp.at[i] = 0;
     }
-    v->moments.is_newest.n = n;
+    v->moments.is_newest.n = v->moments.pid_stamp.n = n;
     size_t n_names = dp_query_files_sort(v->paths.at, n, names);
     for (size_t i = 0; i < n_names; i++) {
         struct dp_model_moment *moment = &r->one[names[i].position].part.moment;
         bool is_newest = !i || !dp_query_file_is_same(&names[i - 1], &names[i]);
         v->moments.is_newest.at[names[i].position] = is_newest;
+        v->moments.pid_stamp.at[names[i].position] = names[i].pid_stamp;
         moment->seq = names[i].seq;
         moment->process = is_newest ? process_of(&names[i]) : r->one[names[i - 1].position].part.moment.process;
         moment->is_gone = is_newest && is_gone(&names[i]);
@@ -293,6 +296,7 @@ void dp_query_moments_fini(struct dp_query_moments *ms)
     dp_vec_fini(&ms->at);
     dp_vec_fini(&ms->first);
     dp_vec_fini(&ms->is_newest);
+    dp_vec_fini(&ms->pid_stamp);
     dp_vec_fini(&ms->order);
     *ms = (struct dp_query_moments){.at = {0}};
 }

@@ -24,6 +24,7 @@ struct dp_query_moments {
     DP_VEC(struct dp_query_moment) at; /* by path, those of one file in the order of the file */
     DP_VEC(size_t) first;              /* by path: in at; and one more */
     DP_VEC(bool) is_newest;            /* by path: the newest file of its process, or one of unknown order */
+    DP_VEC(uint64_t) pid_stamp;        /* by path: files.h */
     DP_VEC(uint32_t) order;            /* of at: by process, and in it by time */
     bool is_whole; /* the values of samples count as they are: one file, or profiles without in-use values */
 

@@ -123,17 +123,16 @@ int dp_query_open(struct dp_query *v, size_t i, struct dp_query_source *own, str
     return dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, *source);
 }
 
-int dp_query_set_process(struct dp_query *v, const char *path)
+int dp_query_set_process(struct dp_query *v, const char *path, uint64_t pid_stamp)
 {
-    char name[160];
-    struct dp_query_file file;
+    char name[160], pid[DP_QUERY_PID_BYTES];
+    struct dp_query_file file = {.pid_stamp = pid_stamp};
     const char *slash = strrchr(path, '/');
     if (!v->tells_process)
         return 0;
     if (dp_query_file_parse(path, &file)) {
-        const char *pid = file.program + file.n_program + 1;
-        snprintf(name, sizeof name, "%.*s %.*s", (int)(file.n_program < 100 ? file.n_program : 100), file.program,
-                 (int)(file.file + file.n_process - pid), pid);
+        dp_query_file_print_pid(&file, pid);
+        snprintf(name, sizeof name, "%.*s %s", (int)(file.n_program < 100 ? file.n_program : 100), file.program, pid);
     } else {
         snprintf(name, sizeof name, "%.150s", slash ? slash + 1 : path);
     }
@@ -144,7 +143,7 @@ int dp_query_set_process(struct dp_query *v, const char *path)
 static int add_file(struct dp_query *v, size_t i, const struct dp_decode *d, struct dp_decode_error *error)
 {
     const struct dp_query_moments *ms = &v->moments;
-    if (dp_query_set_process(v, v->paths.at[i]))
+    if (dp_query_set_process(v, v->paths.at[i], i < ms->pid_stamp.n ? ms->pid_stamp.at[i] : 0))
         return -ENOMEM;
     if (ms->is_whole)
         return dp_model_merge_add_whole(&v->merge, d, error);

@@ -114,9 +114,10 @@ enum {
     "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"    \
     "  --kind KIND       which profiles of a directory: heap, block, mutex, chain, cpu, wall or events (default:\n" \
     "                    those that have TYPE, else heap)\n"
-#define DP_QUERY_HELP_LABEL                                                                                       \
-    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them.\n" \
-    "                    process=\"PROGRAM PID\" are those of one process\n"
+#define DP_QUERY_HELP_LABEL                                                                                            \
+    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them.\n"      \
+    "                    process=\"PROGRAM PID\" are those of one process, \"PROGRAM PID/XXXX\" if several had that\n" \
+    "                    PID, as in two containers (top --by process shows them)\n"
 #define DP_QUERY_HELP_IDLE                                                                                        \
     "  --no-idle         leave out threads that wait for work: for a condition, a semaphore or another thread's " \
     "end,\n"                                                                                                      \
@@ -166,8 +167,8 @@ bool dp_query_may_skip(const struct dp_query *);
 void dp_query_set_naming(struct dp_query *);
 /* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
 int dp_query_restart(struct dp_query *);
-/* Gives the samples of the file that is added next the label of its process. 0 or -ENOMEM. */
-int dp_query_set_process(struct dp_query *, const char *path);
+/* Gives the samples of the file that is added next the label of its process. pid_stamp: files.h. 0 or -ENOMEM. */
+int dp_query_set_process(struct dp_query *, const char *path, uint64_t pid_stamp);
 /* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
 int dp_query_open(struct dp_query *, size_t i, struct dp_query_source *own, struct dp_query_source **source);
 /* Adds what the comments of a process's newest file count; at the end fills `losses` with the sums. 0 or -ENOMEM. */
