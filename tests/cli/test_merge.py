@@ -9,23 +9,32 @@ import unittest
 
 import check_profile
 from by_hand import Case
-from random_profile import HEAP, meaning
+from random_profile import HEAP, MUTEX, meaning
+
+CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
+WALL = [('samples', 'count'), ('wall', 'nanoseconds')]
+WASTE = [*HEAP, ('resident_space', 'bytes'), ('idle_space', 'bytes')]
+EVENTS = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('contentions', 'count'), ('delay', 'nanoseconds')]
+KINDS = {'heap': HEAP, 'block': MUTEX, 'mutex': MUTEX, 'chain': MUTEX, 'cpu': CPU, 'wall': WALL, 'waste': WASTE, 'events': EVENTS}
+TITLES = {'mutex': 'Type: mutex: who made others wait', 'block': 'Type: block: where threads waited', 'chain': 'Type: chain: who waited for whom'}
 
 
 class Merge(Case):
-    def sources(self, rng):
+    def sources(self, rng, kind='heap'):
         """Files of some processes that live one after the other, or at the same time; some end, some are children."""
+        types = KINDS[kind]
         paths = []
         for pid in range(7, 7 + rng.randrange(1, 4)):
             start, n = rng.randrange(6), rng.randrange(1, 7)
             for i in range(n):
-                rows = [(['f%d' % i for i in range(5)], [0, 0, 0, 0])]  # so that a function has the same address in all files
+                rows = [(['f%d' % i for i in range(5)], [0] * len(types))]  # so that a function has the same address in all files
                 rows += [([('f%d' % rng.randrange(5)) for _ in range(rng.randrange(1, 4))],
-                         [rng.randrange(5), rng.randrange(100), rng.randrange(5), rng.choice([0, 0, 5, 300, 40000])],
-                         rng.choice([{}, {}, {'fork': 'inherited'}, {'k': 'v', 'n': 5}])) for _ in range(rng.randrange(6))]
+                         [rng.choice([0, 0, 5, 300, 40000]) if i % 2 else rng.randrange(5) for i in range(len(types))],
+                         rng.choice([{}, {}, {'fork': 'inherited'} if kind in ('heap', 'waste') else {'lock': 'mutex'},
+                                     {'end_timestamp_ns': 10**18 + rng.randrange(5)} if kind == 'events' else {'k': 'v', 'n': 5}])) for _ in range(rng.randrange(6))]
                 marks = [None, '#exit', '#ended'] if i == n - 1 else [None, None, None, '#exit']
-                paths.append(self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), rows, HEAP, 10**18 + (start + i) * 10**9, 10**9,
-                                       comment=rng.choice(marks)))
+                paths.append(self.file('server.%d.%04d.%s.pb.gz' % (pid, i + 1, 'heap' if kind == 'waste' else kind), rows, types, 10**18 + (start + i) * 10**9, 10**9,
+                                       comment=[c for c in (TITLES.get(kind), rng.choice(marks)) if c]))
         return paths
 
     def merged(self, name, paths, *options):
@@ -37,22 +46,30 @@ class Merge(Case):
         with open(path, 'rb') as f:
             return meaning(f.read())
 
+    def check_cuts(self, rng, kind, choices):
+        paths = self.sources(rng, kind)
+        rng.shuffle(paths)
+        options = rng.choice(choices)
+        whole = self.of(self.merged('whole', paths, *options))
+        cuts = sorted(rng.randrange(len(paths) + 1) for _ in range(rng.randrange(1, 4)))
+        parts = [p for a, b in zip([0, *cuts], [*cuts, len(paths)]) if (p := paths[a:b])]
+        merged = [self.merged('part%d' % i, part, *rng.choice(choices[:1] + [c for c in choices if 'peak' in c])) if rng.random() < .8 or len(part) > 1 else part[0]
+                  for i, part in enumerate(parts)]
+        rng.shuffle(merged)
+        self.assertEqual(self.of(self.merged('again', merged, *options)), whole, (options, parts))
+        for path in paths:
+            os.unlink(path)
+
     def test_merged_files_can_be_merged_at_every_cut(self):
         for seed in range(40):
-            rng = random.Random(seed)
-            paths = self.sources(rng)
-            rng.shuffle(paths)
-            options = rng.choice([[], [], ['--inherited'], ['--at', 'peak'], ['--at', 'end'], ['--at', 'last']])
-            whole = self.of(self.merged('whole', paths, *options))
-            cuts = sorted(rng.randrange(len(paths) + 1) for _ in range(rng.randrange(1, 4)))
-            parts = [p for a, b in zip([0, *cuts], [*cuts, len(paths)]) if (p := paths[a:b])]
-            merged = [self.merged('part%d' % i, part, *rng.choice([[], ['--at', 'peak']])) if rng.random() < .8 or len(part) > 1 else part[0]
-                      for i, part in enumerate(parts)]
-            rng.shuffle(merged)
-            with self.subTest(seed=seed, options=options, parts=parts):
-                self.assertEqual(self.of(self.merged('again', merged, *options)), whole)
-            for path in paths:
-                os.unlink(path)
+            with self.subTest(seed=seed):
+                self.check_cuts(random.Random(seed), 'heap', [[], [], ['--inherited'], ['--at', 'peak'], ['--at', 'end'], ['--at', 'last']])
+
+    def test_so_can_those_of_every_other_kind(self):
+        for kind in KINDS:
+            for seed in range(0 if kind == 'heap' else 4):
+                with self.subTest(kind=kind, seed=seed):
+                    self.check_cuts(random.Random(seed), kind, [[], ['--at', 'peak']] if kind == 'waste' else [[]])
 
     def test_of_a_process_whose_parts_are_merged_the_newest_counts(self):
         """The last file is after the destructors, and says that the process ended."""
