@@ -125,7 +125,7 @@ def dense(text, names):
         elif c in ' \n':
             at += 1
             following = text[at:at + 1]
-            joins = is_word(out[-1]) and is_word(following) or following in '+-/\'"`' or out[-1] in '+-/'
+            joins = is_word(out[-1]) and (is_word(following) or following in '/`') or following in '+-' and following == out[-1] or following == '/' and out[-1] not in ')]' or out[-1] == '/'
             if c == '\n' and out[-1] in ';{,([=:?&|\n' or c == ' ' and (not joins or out[-1] in ' \n'):
                 begin = at
         else:

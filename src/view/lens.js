@@ -47,7 +47,7 @@ const LENSES = {
     age: {
         name: 'ages', title: 'the age of the blocks in use', types: ['inuse_space', 'inuse_objects'],
         isThere: kind => folds.labelKeys(kind).includes('age'),
-        extra: () => AGES.map(age => ({passes: folds.labelFilter(withoutNow(), [...labelsNow(), ['age', age]])})),
+        extra: () => AGES.map(age => ({passes: folds.labelFilter(withoutNow(), [...labelsOf(), ['age', age]])})),
         legend: () => AGES.map((name, i) => ({name, colour: scaleColour(i), choose: () => setLabel('age', labelsNow().some(l => l[0] === 'age' && l[1] === name) ? undefined : name)})),
         words: 'half of it is younger than',
         /* The class in which half of the value is reached. */
@@ -71,7 +71,7 @@ function statesNow() {
 /* The state in which a stack was most of the time: of every kind whose rows name states. */
 const STATE_LENS = {
     types: null, words: 'most of it',
-    extra: () => statesNow().map(name => ({passes: folds.labelFilter(withoutNow(), [...labelsNow(), [STATE_LABEL, name]])})),
+    extra: () => statesNow().map(name => ({passes: folds.labelFilter(withoutNow(), [...labelsOf(), [STATE_LABEL, name]])})),
     legend: () => statesNow().map(name => ({name, colour: stateColour(name), title: 'only this state', choose: () => setLabel(STATE_LABEL, labelsNow().some(l => l[0] === STATE_LABEL && l[1] === name) ? undefined : name)})),
     colour(tree, node) {
         const values = tree.extraTotal.map(v => v[node]), most = Math.max(...values);

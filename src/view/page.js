@@ -180,6 +180,7 @@ async function main() {
     } catch (error) {
         say(`the data of this page cannot be read: ${error.message}`);
     }
+    addStuck();
     const heap = model.kinds.get('heap');
     if (model.sides && !linked) {
         const [a, b] = model.sides.map(side => rangeOfSide(model.groups.ofDirectory(side)));

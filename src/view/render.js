@@ -11,7 +11,7 @@ const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'del
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const changed = new Table(byId('changes'), row => set({search: `^${escapeRegex(row.name)}$`}));
-const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.begin, to: Infinity}));
+const leaks = new Table(byId('leaks'), row => set({...searchFor(row.name), view: 'flame', type: HEAP_DEFAULT, mode: 'retained', from: row.begin || -Infinity, to: leakRange().to, ...(row.process >= 0 ? {process: row.process} : {})}));
 const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {
@@ -44,8 +44,7 @@ function fitRange(kind) {
 
 function setKind(kind, changes = {}) {
     fitRange(kind);
-    const labels = labelsNow().filter(([key]) => folds.labelKeys(model.kinds.get(kind)).includes(key)); /* others would leave nothing */
-    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', only_labels: labels.length ? JSON.stringify(labels) : '', ...(kind === state.kind ? {} : withoutWritten()), ...changes});
+    set({kind, type: '', charted: '', layers: '', opened: 0, lens: '', zoom: '', ...(kind === state.kind ? {} : withoutWritten()), ...changes});
 }
 
 function setView(view) {
@@ -138,9 +137,10 @@ function controls(kind) {
     byId('idle').hidden = byId('idle').hidden || (!IDLE_OF[state.kind] && state.view !== 'locks');
     byId('peak').hidden = state.kind === HEAT_KIND || kind.ticks.length < 2;
     byId('peak').title = state.kind === 'heap' ? 'selects the range up to the tick with the most memory in use' : 'selects the time with the highest rate';
+    const isOf = key => folds.labelKeys(kind).includes(key);
     byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
-        'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
-        `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)), ...(state.search && state.only ? [element('button', {
+        'aria-pressed': String(isOf(key)), title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
+        `${value === null ? `no ${key}` : `${key} ${value}`}${isOf(key) ? '' : `: ${kind.name} profiles do not tell it, shown are all`} ✕`)), ...(state.search && state.only ? [element('button', {
         'aria-pressed': 'true', title: 'only stacks that match; click for all', 'data-key': 'only', onclick: () => set(NO_SEARCH)}, `only ${state.search} ✕`)] : []));
     if (byId('search').value !== state.search)
         byId('search').value = state.search;

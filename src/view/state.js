@@ -134,6 +134,12 @@ function labelsNow() {
     }
 }
 
+/* Those that rows of a kind have; another one stays for the kinds that know it. */
+function labelsOf(kindName = state.kind) {
+    const kind = model.kinds.get(kindName), keys = kind ? folds.labelKeys(kind) : [];
+    return labelsNow().filter(([key]) => keys.includes(key));
+}
+
 function setLabel(key, value) {
     const labels = [...labelsNow().filter(l => l[0] !== key), ...(value === undefined ? [] : [[key, value]])];
     set({only_labels: labels.length ? JSON.stringify(labels) : ''});
@@ -141,7 +147,7 @@ function setLabel(key, value) {
 
 /* By label set, whether its rows count. */
 function passesNow(kind = state.kind) {
-    return folds.labelFilter(withoutNow(kind), labelsNow());
+    return folds.labelFilter(withoutNow(kind), labelsOf(kind));
 }
 
 /* Rows that are left out: idle waits, and, over all processes, what a child inherited and its parent counts already. */

@@ -17,21 +17,35 @@ function lanesOf(kind) {
         if (id === null || (members && !members[process]))
             continue;
         if (!known.has(mark))
-            known.set(mark, found.push({process, id, name: '', weight: 0}) - 1);
+            known.set(mark, found.push({process, id, name: '', entry: '', weight: 0}) - 1);
         const lane = found[ofRow[i] = known.get(mark)];
         lane.weight += kind.values[type].data[i];
         lane.name = lane.name || names[labels[i]] || '';
+        lane.entry = lane.entry || entryOf(kind.node.data[i]);
     }
+    for (const lane of found)
+        [lane.isNamed, lane.name] = [lane.name !== '', lane.name || stuckNow().find(one => one.id === lane.id)?.name || lane.entry];
     const isMain = lane => lane.id === model.processes.items[lane.process].pid.split('/')[0], several = new Set(found.map(lane => lane.process)).size > 1;
     const order = found.map((_, i) => i).sort((x, y) => found[x].process - found[y].process || Number(isMain(found[y])) - Number(isMain(found[x])) || found[y].weight - found[x].weight);
     const at = new Int32Array(found.length);
     order.forEach((from, to) => { at[from] = to; });
     lanesOf.key = key;
     return (lanesOf.found = {ofRow: ofRow.map(lane => (lane < 0 ? -1 : at[lane])), lanes: order.map(i => ({
-        ...found[i], name: several ? `${model.processes.items[found[i].process].pid}:${found[i].id} ${isMain(found[i]) ? 'main' : found[i].name}` : `${isMain(found[i]) ? 'main' : found[i].name || 'thread'} ${found[i].id}`}))});
+        ...found[i], called: isMain(found[i]) ? 'main' : found[i].name || 'thread'})).map(lane => ({...lane, name: several ? `${model.processes.items[lane.process].pid}:${lane.id} ${lane.called}` : `${lane.called} ${lane.id}`}))});
 }
 lanesOf.key = '';
 lanesOf.found = /** @type {any} */ (null);
+
+/* The first function of the program's own code in a stack: with it a thread without a name is told from others. */
+function entryOf(node) {
+    const {frames, frame, parent} = model;
+    let name = '';
+    for (let at = node; at > 0; at = parent.data[at]) {
+        const one = frames.items[frame.data[at]];
+        name = one.foreign || one.isLibrary || STARTS.has(one.name) || isPlace(one.name) || one.name[0] === '[' ? name : one.name;
+    }
+    return name;
+}
 
 /* The number of the type that says how long something took: CPU time of events; else the last one in nanoseconds. */
 function typeOfTime(kind) {

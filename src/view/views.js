@@ -63,7 +63,7 @@ function emptyWords(kindName = state.kind, range = state, search = state.view ==
     if (IDLE_OF[kindName] && state.idle && passesIdle(kind, IDLE_OF[kindName], first, last))
         return 'only idle waits: "hide idle" leaves them out; a click on it shows them';
     const isWhole = range.from === -Infinity && range.to === Infinity;
-    return search || labelsNow().length ? `${NO_MATCH}, "only" and labels` :
+    return search || labelsOf(kindName).length ? `${NO_MATCH}, "only" and labels` :
         isWhole ? 'nothing was recorded: choose another kind or value' : 'nothing in this range: choose another one, or "whole"';
 }
 

@@ -82,7 +82,7 @@ function drawWorkers() {
     if (rows.some(r => r.resident))
         columns.push(number('resident', r => r.resident, 'bytes', 'RSS at the end of the range; of several processes, what they share counts once'));
     for (const [name, kindName, type, unit, title] of [['allocated', 'heap', 'alloc_space', 'bytes', 'in the range'], ['CPU', 'cpu', 'cpu', 'nanoseconds', 'CPU time in the range'],
-                                                       ['waited', 'block', 'delay', 'nanoseconds', 'for locks, in the range'], ['locks', 'mutex', 'delay', 'nanoseconds', 'time that its lock holders cost other threads']]) {
+                                                       ['waited for locks', 'block', 'delay', 'nanoseconds', 'in the range'], ['locks', 'mutex', 'delay', 'nanoseconds', 'time that its lock holders cost other threads']]) {
         const found = byProcess(kindName, type);
         if (found)
             columns.push(number(name, sum(found.now), unit, title));
@@ -98,12 +98,12 @@ function drawWorkers() {
 
 /* The columns of threads: of events, by number; else of the kinds whose rows have the label `thread`, by name. */
 function threadSources() {
-    const columns = [['CPU', 'cpu', 'cpu', 'nanoseconds'], ['waited', 'block', 'delay', 'nanoseconds'], ['held others up', 'mutex', 'delay', 'nanoseconds'],
+    const columns = [['CPU', 'cpu', 'cpu', 'nanoseconds'], ['waited for locks', 'block', 'delay', 'nanoseconds'], ['held others up', 'mutex', 'delay', 'nanoseconds'],
                      ['in use', 'heap', HEAP_DEFAULT, 'bytes'], ['allocated', 'heap', 'alloc_space', 'bytes']];
     const events = model.kinds.get(HEAT_KIND), isById = events && folds.labelKeys(events).includes(THREAD_LABEL);
     const place = ([name, kindName, type, unit]) => {
         const of = isById ? HEAT_KIND : kindName, kind = model.kinds.get(of), index = kind ? kind.types.findIndex(t => t.type === (isById && kindName === 'mutex' ? 'mutex_delay' : type)) : -1;
-        return {name, of, kind, index, unit, label: isById ? THREAD_LABEL : 'thread'};
+        return {name, of, from: kindName, kind, index, unit, label: isById ? THREAD_LABEL : 'thread'};
     };
     return columns.map(place).filter(c => c.index >= 0 && folds.labelKeys(c.kind).includes(c.label));
 }
@@ -112,9 +112,9 @@ const hasThreads = () => threadSources().length > 0;
 
 function drawThreads() {
     const sources = threadSources(), rows = new Map(), members = model.groups.members(state.process);
-    sources.forEach(({kind, of, index, label}, column) => {
+    sources.forEach(({kind, of, from, index, label}, column) => {
         const ids = folds.labelValues(label), names = folds.labelValues('thread'), [first, last] = kind.ticksWithin(kind.isLevel[index] ? -Infinity : state.from, state.to);
-        const [begin, end] = kind.rowsOfTicks(first, last), passes = passesNow(of), ends = kind.isLevel[index] && state.to === Infinity ? kind.lastTicks() : null;
+        const [begin, end] = kind.rowsOfTicks(first, last), passes = passesNow(from), ends = kind.isLevel[index] && state.to === Infinity ? kind.lastTicks() : null;
         for (let i = begin; i < end; i++) {
             const tick = kind.tick.data[i], {process} = kind.ticks[tick], labels = kind.labels.data[i], id = ids[labels];
             if (id === null || (members && !members[process]) || (passes && !passes[labels]) || (ends && ends.ended[process] & 3 && tick > ends.last[process]))
@@ -128,10 +128,13 @@ function drawThreads() {
     if (!sources.length)
         return;
     const several = model.processes.items.length > 1;
-    byId('threadsTitle').textContent = [...rows.values()].some(row => row.name) ? 'threads' : 'threads; thread=on records their names';
+    const isById = sources[0].label === THREAD_LABEL, known = isById ? new Map(lanesOf(sources[0].kind).lanes.map(lane => [`${lane.process} ${lane.id}`, lane])) : new Map();
+    for (const [key, row] of rows)
+        row.name = known.get(key)?.called || row.name;
+    byId('threadsTitle').textContent = `threads${[...known.values()].some(lane => lane.isNamed) || !isById ? '' : ', by the first function of each; thread=on records their names'}`;
     threads.empty = 'no thread did anything in this range';
     threads.show([{name: 'thread', value: r => r.name, text: r => r.name || '(no name)', class: () => 'name'},
-                  ...(sources[0].label === THREAD_LABEL ? [{name: 'id', isNumber: true, value: r => Number(r.id), text: r => r.id}] : []),
+                  ...(isById ? [{name: 'id', isNumber: true, value: r => Number(r.id), text: r => r.id}] : []),
                   ...sources.map((source, i) => ({name: source.name, isNumber: true, value: r => r.values[i], text: r => formatValue(r.values[i], source.unit)})),
                   ...(several ? [{name: 'process', value: r => processName(model.processes.items[r.process]), text: r => processName(model.processes.items[r.process]), class: () => 'name'}] : [])],
                  [...rows.values()], sources[0].name);
