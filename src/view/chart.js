@@ -4,7 +4,7 @@
  *
  * A chart has at most one point a pixel: ticks within a pixel are joined, so a day of ticks is drawn as fast as a minute.
  */
-const CHART_TOP = 16, CHART_PX = 140, LEAST_MS = 1000;
+const CHART_TOP = 16, CHART_PX = 140, LEAST_MS = 1000, PLACES_MOST = 64;
 
 class Chart {
     /* onRange(from, to): in ms; the user chose it. onHover(null or {ms, values: [[name, value]]}, event). */
@@ -14,6 +14,9 @@ class Chart {
         this.onHover = onHover;
         this.drag = null;
         this.hover = -1;
+        this.from = 0;
+        this.to = 1;
+        this.mark = /** @type {any} */ (null);
         this.ticks = null;
         this.layers = [];
         this.lines = [];
@@ -31,22 +34,18 @@ class Chart {
     }
 
     /*
-     * ticks: [{start, end}]; layers: [{name, values by tick, colour}] stacked; lines: the same, each by itself; ranges: [{from, to,
+     * from, to: the time across, in ms; mark: null or {from, to, text}, a stretch of it. ticks: [{start, end}]; layers: [{name, values by tick, colour}] stacked; lines: the same, each by itself; ranges: [{from, to,
      * colour}], the first one is moved by keys. rate: behind values that are shown per second, as for formatRate(). empty: what it says if all values are 0.
      */
-    show({ticks, layers, lines, unit, rate, ranges, dark, empty}) {
+    show({ticks, layers, lines, unit, rate, ranges, dark, empty, from, to, mark}) {
         const before = this.drawn;
-        Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark, empty});
-        this.from = ticks.length ? chartBegin(ticks) : 0;
-        this.to = ticks.length ? ticks[ticks.length - 1].end : 1;
-        if (this.to <= this.from)
-            this.from = this.to - 1000;
+        Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark, empty, from, to, mark});
         this.resize();
         /* A range that moves leaves the values as they were. */
-        this.drawn = [this.from, this.to, this.width, this.ratio, ticks.length, unit, rate, dark, empty, ...[...layers, ...lines].flatMap(l => [l.values, l.colour]), layers.length];
+        this.drawn = [this.mark?.from, this.from, this.to, this.width, this.ratio, ticks.length, unit, rate, dark, empty, ...[...layers, ...lines].flatMap(l => [l.values, l.colour]), layers.length];
         if (this.drawn.length !== before?.length || this.drawn.some((part, i) => part !== before[i])) {
-            this.layerBins = layers.map(l => this.binned(l.values));
-            this.lineBins = lines.map(l => this.binned(l.values));
+            this.layerBins = this.mostBusy(layers.map(l => this.binned(l.values)));
+            this.lineBins = this.mostBusy(lines.map(l => this.binned(l.values)));
             this.isPainted = false;
         }
         this.draw();
@@ -68,24 +67,41 @@ class Chart {
         return this.from + Math.min(Math.max(x / this.width, 0), 1) * (this.to - this.from);
     }
 
-    /* By pixel: the sum of a series within it, or a level at the end of the tick there; where no tick is, at the end of the one before. */
+    /* A second, or more where a pixel is more than a minute, is one place of `binned`: of several in a pixel the one with the highest sum is drawn, so that a busy second is seen. */
+    get places() {
+        return this.rate ? Math.min(Math.max(Math.ceil((this.to - this.from) / 1000 / this.width), 1), PLACES_MOST) : 1;
+    }
+
+    mostBusy(series) {
+        const {places} = this, n = Math.max(1, Math.floor(this.width)), from = new Int32Array(n);
+        if (places === 1)
+            return series;
+        const sumAt = at => series.reduce((sum, values) => sum + values[at], 0);
+        for (let b = 0, most; b < n; b++)
+            for (let at = b * places, end = at + places; at < end; at++)
+                if (at === b * places || sumAt(at) > most)
+                    [from[b], most] = [at, sumAt(at)];
+        return series.map(values => Float64Array.from(from, at => values[at]));
+    }
+
+    /* By place: the rate of a series within it, or a level at the end of the tick there; where no tick is, at the end of the one before. */
     binned(values) {
-        const n = Math.max(1, Math.floor(this.width));
+        const n = Math.max(1, Math.floor(this.width)) * this.places, x = ms => (ms - this.from) / (this.to - this.from) * n;
         const bins = new Float64Array(n);
         let filled = 0;
         /* What came within a short tick, as CPU time since the sample before, may have taken longer. */
         const least = Math.min(LEAST_MS, (this.to - this.from) / 100);
         this.ticks.forEach((tick, i) => {
-            const to = Math.min(Math.max(this.x(tick.end), 0), n);
+            const to = Math.min(Math.max(x(tick.end), 0), n);
             if (!this.rate) {
-                const end = Math.max(Math.ceil(to), 1), start = Math.min(Math.max(Math.floor(this.x(tick.start)), filled), end - 1);
+                const end = Math.max(Math.ceil(to), 1), start = Math.min(Math.max(Math.floor(x(tick.start)), filled), end - 1);
                 bins.fill(values[i - 1], filled, start);
                 bins.fill(values[i], start, end);
                 filled = Math.max(filled, end);
                 return;
             }
             /* A pixel gets the share of a tick that it covers of the tick's time. */
-            const start = this.x(tick.start), from = start < 0 ? start : Math.min(start, Math.max(this.x(tick.end - least), 0), Math.max(to - 1e-6, 0));
+            const start = x(tick.start), from = start < 0 ? start : Math.min(start, Math.max(x(tick.end - least), 0), Math.max(to - 1e-6, 0));
             for (let b = Math.floor(Math.max(from, 0)); b < to; b++)
                 bins[b] += values[i] * (Math.min(b + 1, to) - Math.max(b, from)) / (to - from);
         });
@@ -181,6 +197,12 @@ class Chart {
                 before = at;
             }
         });
+        if (this.mark) {
+            context.fillStyle = this.dark ? '#ff9d9d' : '#b33';
+            const left = this.x(this.mark.from);
+            context.fillRect(left, 0, this.x(this.mark.to) - left, 3);
+            context.fillText(this.mark.text, Math.min(left, this.width - context.measureText(this.mark.text).width - 4), 14);
+        }
         this.drawScale(context, ink, most, y, bottom);
     }
 

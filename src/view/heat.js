@@ -13,6 +13,7 @@ class Heat {
         this.onHover = onHover;
         this.drag = null;
         this.ticks = null;
+        this.time = [0, 1];
         this.image = this.sheet = /** @type {any} */ (null); /* pixels, and a canvas of their size */
         this.counted = /** @type {any[]} */ ([]); /* of what `cells` are the sums */
         this.from = -Infinity;
@@ -34,12 +35,12 @@ class Heat {
         on('dblclick', () => this.onRange(-Infinity, Infinity));
     }
 
-    /* values: by tick; a tick lies within one cell. from, to: the range that is chosen. */
-    show({ticks, values, from, to, dark}) {
-        [this.ticks, this.from, this.to, this.dark] = [ticks, from, to, dark];
+    /* time: [begin, end] across, as of the chart; values: by tick; a tick lies within one cell. from, to: the range that is chosen. */
+    show({ticks, values, time, from, to, dark}) {
+        [this.ticks, this.time, this.from, this.to, this.dark] = [ticks, time, from, to, dark];
         this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
-        this.begin = Math.floor(ticks[0].start / 1000) * 1000;
-        const nSeconds = Math.ceil((ticks[ticks.length - 1].end - this.begin) / 1000), nMost = Math.floor(this.width / HEAT_LEAST_PX);
+        this.begin = Math.floor(time[0] / 1000) * 1000;
+        const nSeconds = Math.ceil((time[1] - this.begin) / 1000), nMost = Math.floor(this.width / HEAT_LEAST_PX);
         this.secondsEach = Math.ceil(nSeconds / nMost);
         this.nColumns = Math.ceil(nSeconds / this.secondsEach);
         const drawn = [values, this.nColumns, this.secondsEach, this.begin];
@@ -57,7 +58,12 @@ class Heat {
     }
 
     get columnPx() {
-        return this.width / this.nColumns;
+        return this.width * this.secondsEach * 1000 / (this.time[1] - this.time[0]);
+    }
+
+    /* Where the first column begins, at or before the canvas. */
+    get left() {
+        return (this.begin - this.time[0]) / (this.secondsEach * 1000) * this.columnPx;
     }
 
     cellAt(ms) {
@@ -67,7 +73,7 @@ class Heat {
     /* The number of the cell under the pointer; cells are numbered in the order of time. */
     cell(event) {
         const box = this.canvas.getBoundingClientRect(), clamp = (n, most) => Math.min(Math.max(Math.floor(n), 0), most - 1);
-        return clamp((event.clientX - box.left) / this.columnPx, this.nColumns) * HEAT_ROWS + clamp((event.clientY - box.top) / HEAT_ROW_PX, HEAT_ROWS);
+        return clamp((event.clientX - box.left - this.left) / this.columnPx, this.nColumns) * HEAT_ROWS + clamp((event.clientY - box.top) / HEAT_ROW_PX, HEAT_ROWS);
     }
 
     move(event) {
@@ -116,7 +122,7 @@ class Heat {
         const [first, last] = this.drag ? this.drag.slice().sort((a, b) => a - b) : [this.cellAt(this.from), this.cellAt(this.to - this.cellMs / 2)];
         this.paint(first, last);
         context.imageSmoothingEnabled = false;
-        context.drawImage(this.sheet, 0, 0, this.nColumns * this.columnPx, height);
+        context.drawImage(this.sheet, this.left, 0, this.nColumns * this.columnPx, height);
     }
 
     /* A pixel for each cell; the browser makes them larger. */

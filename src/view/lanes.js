@@ -55,7 +55,7 @@ class Lanes {
         const ratio = window.devicePixelRatio || 1;
         this.ratio = ratio;
         this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
-        this.words = Math.min(LANE_WORDS_PX, Math.floor(this.width / 4));
+        this.words = laneWordsPx(this.width);
         this.height = this.lanes.length * LANE_PX + LANE_AXIS_PX;
         sizeCanvas(this.canvas, this.width, this.height, ratio);
         this.drag = null;
@@ -204,6 +204,11 @@ class Lanes {
         event.preventDefault();
         this.onRange(...moved);
     }
+}
+
+/* The chart and the heat map above lanes begin where the lanes do. */
+function laneWordsPx(width) {
+    return Math.min(LANE_WORDS_PX, Math.floor(width / 4));
 }
 
 /* Round times, down to 10 ms. */

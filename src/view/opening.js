@@ -47,7 +47,7 @@ function measures() {
     const found = /** @type {any[]} */ ([]);
     const add = (kindName, type, name, unit, factor) => {
         const kind = model.kinds.get(kindName), index = kind ? kind.types.findIndex(t => t.type === type) : -1;
-        return index >= 0 && found.push({name, unit, factor, kind, isLevel: kind.isLevel[index], values: perTick(kind, index)[0], view: {kind: kindName, type, charted: type, view: 'flame'}});
+        return index >= 0 && (kindName !== HEAT_KIND || kind.values[index].data.some(v => v > 0)) && found.push({name, unit, factor, kind, isLevel: kind.isLevel[index], values: perTick(kind, index)[0], view: {kind: kindName, type, charted: type, view: 'flame'}});
     };
     const heap = model.kinds.get('heap'), resident = heap && residentNow(heap);
     add('heap', HEAP_DEFAULT, 'in use', 'bytes', 1);
@@ -57,7 +57,8 @@ function measures() {
             found.push({name, unit: 'bytes', factor: 1, kind: heap, isLevel: true, values, view: {kind: 'heap', type: HEAP_DEFAULT, charted: 'rss', view: 'rss'}});
     }
     add('heap', 'alloc_space', 'allocated a second', 'bytes', 1);
-    add('cpu', 'cpu', 'CPUs busy', '', 1e-9);
+    if (!add(HEAT_KIND, 'cpu', 'CPUs busy', '', 1e-9)) /* events know the second, profiles the tick */
+        add('cpu', 'cpu', 'CPUs busy', '', 1e-9);
     if (add('wall', 'wall', 'threads by state', '', 1e-9) && folds.labelKeys(model.kinds.get('wall')).includes(STATE_LABEL)) {
         const threads = found[found.length - 1], {names, values} = groups(threads.kind, threads.kind.types.findIndex(t => t.type === 'wall'), `label ${STATE_LABEL}`);
         threads.parts = names.map((name, i) => ({name, colour: stateColour(name), values: values[i]})).filter(part => part.values.some(v => v > 0));
@@ -76,7 +77,7 @@ function stuckWords(text) {
     return `${/(\d+) threads/.exec(text)?.[1] || 1} stuck${(/^Since.*?\d\d:\d\d:\d\d/.exec(text)?.[0] || '').replace('S', ' s')}`;
 }
 
-/* Values in equal steps of time: of a level the highest, of a flow the rate of its windows. */
+/* Values in equal steps of time: of a level the highest, of a flow the highest rate of its windows. */
 function stepsOf({kind, isLevel, values, factor}, first, last) {
     const steps = new Float64Array(GLANCE_STEPS), width = (last - first) / GLANCE_STEPS;
     const stepAt = ms => Math.min(Math.max(Math.floor((ms - first) / width), 0), GLANCE_STEPS - 1);
@@ -91,7 +92,8 @@ function stepsOf({kind, isLevel, values, factor}, first, last) {
     }
     for (const {from, to, rate} of windowsOf(kind, values, factor))
         for (let step = stepAt(from); step <= stepAt(to); step++)
-            steps[step] += rate * Math.max(Math.min(to, first + (step + 1) * width) - Math.max(from, first + step * width), 0) / width;
+            if (Math.min(to, first + (step + 1) * width) > Math.max(from, first + step * width))
+                steps[step] = Math.max(steps[step], rate);
     return steps;
 }
 
@@ -129,7 +131,7 @@ function drawGlance() {
     drawGlance.key = key;
     const shown = measures();
     byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
-    const first = Math.min(...shown.map(m => Math.min(chartBegin(m.kind.ticks), extent(m.kind)[1] - 1))), last = Math.max(...shown.map(m => extent(m.kind)[1]));
+    const [first, last] = timeOfAll();
     refill(byId('glance'), ...shown.map(measure => {
         const steps = stepsOf(measure, first, last), most = mostOfMeasure(measure), parts = measure.parts || [measure];
         const layers = parts.map(part => ({steps: part === measure ? steps : stepsOf({...measure, values: part.values}, first, last), colour: part.colour}));

@@ -82,9 +82,12 @@ function render() {
     drawSentences();
     drawGlance();
     controls(kind);
+    byId('time').classList.toggle('aligned', kind.name === HEAT_KIND && folds.labelKeys(kind).includes(THREAD_LABEL));
+    byId('time').style.setProperty('--words', `${laneWordsPx(byId('time').clientWidth)}px`);
     drawChart(kind);
     drawHeat(kind);
     drawLanes(kind);
+    byId('eventsNote').textContent = eventsWords(kind);
     for (const view of Object.keys(VIEWS))
         byId(`${view}View`).hidden = view !== state.view;
     document.documentElement.style.setProperty('--nav', `${document.querySelector('nav').offsetHeight}px`);
@@ -216,15 +219,28 @@ function drawChart(kind) {
     if (state.a && isPart(state.a))
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
     const hidden = hiddenNow(layers, lines), isHidden = name => hidden.includes(name);
-    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: isLevel ? '' : unit !== 'nanoseconds' ? '/s' : name === 'cpu' ? ' CPUs' : ' threads', ranges, dark, empty: emptyWords(state.kind, WHOLE, false)});
+    const [from, to] = timeOfAll(), [stuck] = stuckNow().filter(one => one.begin).sort((a, b) => a.begin - b.begin), isOfWaits = unit === 'nanoseconds' && name !== 'cpu';
+    chart.show({from, to, mark: stuck && isOfWaits ? {from: stuck.begin, to: stuck.end, text: `${stuckNow().length} stuck since ${formatTime(stuck.begin)}`} : null, ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: isLevel ? '' : unit !== 'nanoseconds' ? '/s' : name === 'cpu' ? ' CPUs' : ' threads', ranges, dark, empty: emptyWords(state.kind, WHOLE, false)});
     const toggle = name => set({hidden: (isHidden(name) ? hidden.filter(n => n !== name) : [...hidden, name]).join() || '-'});
     fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), title: isHidden(line.name) ? 'off: a click shows it' : 'a click switches it off', choose: () => toggle(line.name)}))]);
 }
 
+/* The time that charts, heat map and lanes have across, of all kinds: [begin, end]. */
+function timeOfAll() {
+    if (timeOfAll.version !== model.version) {
+        const all = [...model.kinds.values()].map(kind => kind.ticks).filter(ticks => ticks.length), to = Math.max(...all.map(ticks => ticks[ticks.length - 1].end));
+        timeOfAll.version = model.version;
+        timeOfAll.found = all.length ? [Math.min(to - 1000, ...all.map(chartBegin)), to] : [0, 1];
+    }
+    return timeOfAll.found;
+}
+timeOfAll.version = -1;
+timeOfAll.found = [0, 1];
+
 function drawHeat(kind) {
     byId('heatBox').hidden = kind.name !== HEAT_KIND;
     if (kind.name === HEAT_KIND)
-        heat.show({ticks: kind.ticks, values: heatValues(kind), from: state.from, to: state.to, dark: isDark()});
+        heat.show({ticks: kind.ticks, values: heatValues(kind), time: timeOfAll(), from: state.from, to: state.to, dark: isDark()});
 }
 
 function heatValues(kind) {

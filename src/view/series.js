@@ -28,6 +28,8 @@ function peakTick(kind, choice = state.process) {
     return mostOf(perTick(kind, type, null, 1, choice)[0], kind);
 }
 
+const FINE_MS = 100;
+
 /*
  * The time of a flow in windows {from, to, rate}, each up to the end of a tick: the rate is a second's. Ticks of several processes that end together are of
  * one window, and a process's last tick, if it is shorter than half of the usual one, of that before; a tick counts in each window by its time there.
@@ -35,6 +37,16 @@ function peakTick(kind, choice = state.process) {
 function windowsOf(kind, values, factor = 1) {
     const {ticks} = kind, startOf = t => Math.min(t.start, t.end - 1), usual = ticks.map(t => t.end - startOf(t)).sort((a, b) => a - b)[ticks.length >> 1];
     const windows = /** @type {{from: number, to: number, rate: number}[]} */ ([]);
+    if (usual < FINE_MS) { /* events: by the second */
+        const begin = startOf(ticks[0]);
+        ticks.forEach((tick, i) => {
+            const at = Math.floor(((startOf(tick) + tick.end) / 2 - begin) / 1000);
+            while (windows.length <= at)
+                windows.push({from: begin + 1000 * windows.length, to: begin + 1000 * (windows.length + 1), rate: 0});
+            windows[at].rate += values[i] * factor;
+        });
+        return windows;
+    }
     const last = new Map(ticks.map((t, i) => [t.process, i])), within = new Set();
     let begun = -Infinity, before = -Infinity;
     ticks.forEach((tick, i) => {

@@ -17,7 +17,7 @@ const TYPE_WORDS = {inuse_space: 'memory in use', inuse_objects: 'blocks in use'
                     contentions: 'waits', mutex_delay: 'time others waited', mutex_contentions: 'unlocks', samples: 'samples'};
 const typeWords = type => (TYPE_WORDS[type] ? `${TYPE_WORDS[type]} (${type})` : type);
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']}; /* of rows of locks */
-const IDLE_OF = {block: IDLE, wall: {key: 'idle', values: ['yes']}};
+const IDLE_OF = {block: IDLE, events: IDLE, wall: {key: 'idle', values: ['yes']}};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 /* Functions that have whole programs below them. */
 const STARTS = new Set(['main', '<module>', 'start_thread', '__clone3', '__libc_start_call_main', '_start']);

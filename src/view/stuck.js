@@ -26,9 +26,9 @@ function hasFunctions(node, functions) {
 
 /* To be called once, when the data has been read. */
 function addStuck() {
-    const block = model.kinds.get('block'), events = model.kinds.get(HEAT_KIND);
+    const block = model.kinds.get('block'), events = model.kinds.get(HEAT_KIND), n = block ? block.nRows : 0;
     for (const stuck of block ? stuckNow() : []) {
-        let row = block.nRows - 1;
+        let row = n - 1;
         while (row >= 0 && !hasFunctions(block.node.data[row], stuck.functions))
             row--;
         if (row < 0)

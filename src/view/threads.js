@@ -2,7 +2,7 @@
 /*
  * threads.js - the threads of events: their lanes, and the colours of what they did.
  */
-const LANE_COLOURS = 8;
+const LANE_COLOURS = 14;
 const lanes = new Lanes(byId('lanes'), {onRange: (from, to) => setRange(from, to), onPick: pickLane, onHover: laneTip});
 
 /* By number of a label set, the number of its lane, for each process: {names, lane(process, labels)}. */
@@ -17,11 +17,12 @@ function lanesOf(kind) {
         if (id === null || (members && !members[process]))
             continue;
         if (!known.has(mark))
-            known.set(mark, found.push({process, id, name: '', entry: '', weight: 0}) - 1);
+            known.set(mark, found.push({process, id, name: '', entry: '', isNamed: false, nLooks: 0, weight: 0}) - 1);
         const lane = found[ofRow[i] = known.get(mark)];
         lane.weight += kind.values[type].data[i];
         lane.name = lane.name || names[labels[i]] || '';
-        lane.entry = lane.entry || entryOf(kind.node.data[i]);
+        if (!lane.entry && lane.nLooks++ < 100)
+            lane.entry = entryOf(kind.node.data[i]);
     }
     for (const lane of found)
         [lane.isNamed, lane.name] = [lane.name !== '', lane.name || stuckNow().find(one => one.id === lane.id)?.name || lane.entry];
@@ -92,7 +93,7 @@ function drawLanes(kind) {
     byId('lanesBox').hidden = !isShown;
     if (!isShown)
         return;
-    const {lanes: all} = lanesOf(kind), [first, last] = extent(kind), from = Math.max(state.from, first), to = Math.min(state.to, last);
+    const {lanes: all} = lanesOf(kind), [first, last] = timeOfAll(), from = Math.max(state.from, first), to = Math.min(state.to, last);
     const [begin, end] = kind.rowsOfTicks(lowerBound(kind.ticks, t => t.end > from), lowerBound(kind.ticks, t => t.start > to)), dark = isDark();
     const {starts, ends, states, lane} = eventsOf(kind), chosen = labelsNow().find(([key]) => key === THREAD_LABEL), seen = new Set(states.slice(begin, end)), byState = state.lanes === 'state';
     const largest = largestOf(kind, begin, end), rank = new Map(largest.map((frame, i) => [frame.name, i])), palette = largest.map((_, i) => layerColour(i, largest.length + 1));
@@ -125,6 +126,18 @@ function largestOf(kind, begin, end) {
     });
     return [...sums.values()].sort((a, b) => b.ms - a.ms).slice(0, LANE_COLOURS).map(({frame}) => frame);
 }
+
+/* How much the events have of what the profiles count, where that is not all. */
+function eventsWords(kind) {
+    if (kind.name !== HEAT_KIND || !EVENTS_OF[state.type])
+        return '';
+    const of = model.kinds.get(EVENTS_OF[state.type]), type = of ? of.types.findIndex(t => t.type === state.type) : -1;
+    if (type < 0)
+        return '';
+    const [here, there] = [[kind, typeIndex()], [of, type]].map(([k, i]) => k.values[i].data.subarray(0, k.nRows).reduce((a, b) => a + b, 0)), unit = unitNow();
+    return Math.abs(there - here) > there / 100 ? `Events have ${formatValue(here, unit)} of the ${formatValue(there, unit)} in ${of.name} profiles, which are complete: events leave out time between samples, and of a killed process its last tick.` : '';
+}
+const EVENTS_OF = {cpu: 'cpu', wall: 'wall', delay: 'block', alloc_space: 'heap'};
 
 function pickLane(lane) {
     setLabel(THREAD_LABEL, labelsNow().some(([key, value]) => key === THREAD_LABEL && value === lane.id) ? undefined : lane.id);

@@ -32,7 +32,7 @@ class Heat(PageCase):
         return self.events('p', samples)
 
     def column_px(self):
-        return self.browser.js('return document.getElementById("heat").clientWidth') / 6
+        return self.browser.js('return document.getElementById("heat").clientWidth') / 60
 
     def drag(self, first, last):
         """From one cell, (second, ms), to another one."""
@@ -68,6 +68,19 @@ class Heat(PageCase):
         self.browser.choose('#type', 'samples')
         self.assertNotEqual(self.pixels('#heat'), pixels)
         self.assertEqual(self.shown(), [312])
+
+    def test_one_busy_second_of_an_hour_is_seen_in_both_charts(self):
+        samples = [(10000 * i + 10, 'steady', 1) for i in range(360)] + [(1800000 + 20 * i + 10, 'burst', 20) for i in range(50)]
+        rows = [([name, 'main'], [0, 0, 0, 0, 0, 0, 1, cpu * MS], {'end_timestamp_ns': START * SECOND + at * MS, 'thread id': 7}) for at, name, cpu in samples]
+        self.file('q/server.7.0001.events.pb.gz', rows, EVENTS, START * SECOND, 3600 * SECOND)
+        self.show(os.path.join(self.dir.name, 'q'), fragment='#k=events&t=cpu')
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        seen = [self.box_at(width // 2 + px, 100, '#chart') for px in range(-1, 4)]
+        self.assertGreaterEqual(max(float(line.split()[0]) for lines in seen for line in lines if line.endswith(" CPUs  burst")), 0.7)
+        glance = self.browser.js('return [...document.querySelectorAll("#glance div")].map(d => d.textContent).find(t => t.startsWith("CPUs busy"))')
+        self.assertTrue(glance.startswith('CPUs busymost 1'), glance)
+        self.browser.js('[...document.querySelectorAll("#glance div")].find(d => d.textContent.startsWith("CPUs busy")).querySelectorAll("button")[1].click()')
+        self.assertIn(self.shown(), ([1000 * MS], [1001 * MS]))
 
     def test_events_are_a_kind_beside_cpu(self):
         kinds = 'return [...document.querySelectorAll("#kinds button")].map(b => b.dataset.value)'

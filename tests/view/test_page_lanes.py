@@ -40,7 +40,7 @@ class Lanes(PageCase):
 
     def test_a_lane_tells_what_its_thread_did_when(self):
         self.show(self.events(), fragment='#k=events')
-        self.assertEqual([self.at(lane, 2)[0] for lane in range(3)], ['main 7', 'thread 9', 'worker 8'])
+        self.assertEqual([self.at(lane, 2)[0] for lane in range(3)], ['main 7', 'work 9', 'worker 8'])
         self.assertEqual(self.at(0, 2)[2:4], ['sleep: pthread_join', 'for 10 s'])
         self.assertEqual(self.at(1, 2)[2], 'running: write')
         self.assertEqual([self.at(2, second)[2] for second in (1, 4.5, 5.5, 9)], ['running: parse'] * 2 + ['lock: parse'] * 2)
@@ -86,6 +86,16 @@ class Lanes(PageCase):
         self.assertEqual(self.box_at(5, 27)[0], '[io]')
         self.browser.click('#lensLegend button')
         self.assertEqual([self.shown(), self.browser.text('#chips')], [[20], 'state running ✕'])
+
+    def test_a_thread_stays_chosen_where_another_kind_does_not_tell_it(self):
+        self.file('p/server.7.0001.cpu.pb.gz', [(['parse', 'work'], [1, 7 * SECOND])], EVENTS[6:], START * SECOND, 10 * SECOND)
+        self.show(self.events(), fragment='#k=events&t=cpu')
+        self.browser.pointer('#lanes', *self.places(2, 5), button=True)
+        alone = self.shown()
+        self.browser.click('[data-value=cpu]')
+        self.assertEqual((self.shown(), self.browser.text('#chips')), ([7 * SECOND], 'thread id 8: cpu profiles do not tell it, shown are all ✕'))
+        self.browser.click('[data-value=events]')
+        self.assertEqual((self.browser.text('#chips'), alone), ('thread id 8 ✕', [5 * SECOND]))
 
     def test_of_many_threads_the_first_forty_are_drawn(self):
         self.show(self.events(n_threads=50), fragment='#k=events')

@@ -10,6 +10,7 @@ import unittest
 from by_hand import chain
 from page_case import SECOND, START, PageCase
 from random_profile import MUTEX
+from test_page_heat import EVENTS
 
 LONG = {'reply': ['pthread_mutex_lock', 'reply', 'main'], 'fetch': ['pthread_mutex_lock', 'fetch', 'main'], 'flush': ['pthread_mutex_lock', 'flush', 'main']}
 HELD = {'fetch': ['pthread_mutex_unlock', 'fetch', 'main'], 'flush': ['pthread_mutex_unlock', 'flush', 'main']}
@@ -84,6 +85,28 @@ class Waits(PageCase):
         self.show(self.chains(), fragment='#v=locks')
         self.browser.click('#waitBoxes [data-side=middle] button')
         self.assertEqual(self.browser.js('return [document.querySelector("#kinds [aria-selected=true]").dataset.value, document.getElementById("search").value]'), ['mutex', '^fetch$'])
+
+    def stuck(self):
+        """Thread 8 waits from the fifth second of the second tick on; the third tick, made from the tables of the killed process, does not know it."""
+        row = (LONG['reply'], [0, 5 * SECOND], {'lock': 'mutex'})
+        other = (LONG['fetch'], [1, 10**6], {'lock': 'mutex'})
+        for n, rows, comment in ((1, [other], None), (2, [other, row], '#stuck 5000 deadlock of 2 threads: thread 8 (closer) waits 5.000 s for mutex 0x10 held by thread 9, in pthread_mutex_lock() < reply() < main()'),
+                                 (3, [other], '#tables')):
+            self.file(f'd/server.7.{n:04}.block.pb.gz', rows, MUTEX, (START + 10 * (n - 1)) * SECOND, 10 * SECOND, comment=comment)
+        at = lambda ms, **more: {'end_timestamp_ns': START * SECOND + ms * 10**6, 'thread id': 8, **more}  # noqa: E731
+        events = [(LONG['fetch'], [0, 0, 1, 10**6, 0, 0, 0, 0], at(100, lock='mutex')), (['f', 'main'], [0, 0, 0, 0, 0, 0, 1, 10**7], at(200))]
+        self.file('d/server.7.0001.events.pb.gz', events, EVENTS, START * SECOND, 10 * SECOND)
+        return os.path.join(self.dir.name, 'd')
+
+    def test_a_wait_that_did_not_end_lasts_until_the_end(self):
+        self.show(self.stuck(), fragment='#k=block')
+        self.assertEqual(self.shown(), [15 * SECOND + 3 * 10**6])
+        self.browser.click('[data-value=events]')
+        self.browser.choose('#type', 'delay')
+        self.assertEqual(self.shown(), [15 * SECOND + 10**6])
+        self.browser.click('[data-value=workers]')
+        row = self.browser.js('return [...document.querySelectorAll("#threads tbody tr")].map(r => [...r.children].map(c => c.textContent))')[0]
+        self.assertEqual((row[0], row[1], row[3]), ('closer', '8', '15.0 s'))
 
     def test_without_chains_there_is_no_graph_and_what_is_stuck_stands_on_top(self):
         self.file('s/server.7.0001.block.pb.gz', [(LONG['reply'], [1, 5 * 10**6], {'lock': 'mutex'})], MUTEX, START * SECOND, 10 * SECOND,

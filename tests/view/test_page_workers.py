@@ -83,7 +83,7 @@ class Workers(PageCase):
         self.file('e/server.7.0001.events.pb.gz', rows, EVENTS, START * SECOND, SECOND)
         self.show(os.path.join(self.dir.name, 'e'), fragment='#k=events&v=workers')
         found = self.browser.js('return [...document.querySelectorAll("#threads tbody tr")].map(r => [r.firstChild.textContent, ...[...r.querySelectorAll(".number")].map(c => Number(c.title))])')
-        self.assertEqual(found, [['(no name)', 7, 5000, 0, 0], ['helper', 8, 3000, 700, 4096]])
+        self.assertEqual(found, [['main', 7, 5000, 0, 0], ['helper', 8, 3000, 700, 4096]])
         self.assertTrue(self.browser.js('return document.getElementById("workersBox").hidden'))
         self.browser.click('#threads tbody tr:nth-child(2)')
         self.assertEqual(self.shown(), [3000])
