@@ -185,6 +185,12 @@ int dp_process_open(const char *file)
     return fd;
 }
 
+uint64_t dp_process_pid_namespace(void)
+{
+    struct stat st;
+    return syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &st, 0) ? 0 : st.st_ino;
+}
+
 pid_t dp_process_inner_pid(pid_t pid)
 {
     char path[64];

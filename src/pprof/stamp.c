@@ -12,6 +12,7 @@
 #include "base/epoch.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,12 +46,6 @@ static struct {
     _Atomic uint32_t epoch;
 } learned;
 
-static uint64_t pid_namespace(void)
-{
-    struct stat ns;
-    return stat("/proc/self/ns/pid", &ns) ? 0 : ns.st_ino;
-}
-
 /*
  * What the parent learned, if it is in the same pid namespace. In another one the parent has no pid. Only the parent
  * itself counts: after a new namespace another process may have that pid.
@@ -66,7 +61,7 @@ void dp_stamp_learn(void)
 {
     int saved = errno;
     boot();
-    dp_store_relaxed(&learned.pid_namespace, pid_namespace());
+    dp_store_relaxed(&learned.pid_namespace, dp_process_pid_namespace());
     dp_store_relaxed(&learned.pid, getpid());
     dp_store_relaxed(&learned.epoch, dp_epoch());
     errno = saved;
@@ -78,7 +73,7 @@ struct dp_stamp dp_stamp_make(pid_t pid)
     uint64_t id[4] = {boot(), inherited_namespace(), (uint64_t)pid, (uint64_t)dp_clock_wall_ns()};
     struct dp_stamp stamp = {0};
     if (id[0] && !id[1])
-        id[1] = pid_namespace();
+        id[1] = dp_process_pid_namespace();
     if (id[0] && id[1])
         stamp.pid_scope = dp_hash_bytes(id, 2 * sizeof *id, 0) | 1;
     stamp.process = dp_hash_bytes(id, sizeof id, 1) | 1;

@@ -32,7 +32,6 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -217,13 +216,6 @@ static int write_arrays(int fd, const struct dp_shared_content *contents, size_t
     return 0;
 }
 
-/* The inode of this process's pid namespace; 0: not known. */
-static uint64_t find_pid_namespace(void)
-{
-    struct stat st;
-    return syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &st, 0) ? 0 : (uint64_t)st.st_ino;
-}
-
 static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRAYS], int64_t wall_ns, int64_t mono_ns)
 {
     struct dp_tables_file *h = file.header;
@@ -235,7 +227,7 @@ static int write_header(int fd, uint32_t epoch, const uint32_t committed[DP_ARRA
     to->parent = (int32_t)syscall(SYS_getppid);
     to->uid = (uint32_t)syscall(SYS_geteuid);
     to->epoch = epoch;
-    to->pid_namespace = find_pid_namespace();
+    to->pid_namespace = dp_process_pid_namespace();
     to->made_wall_ns = wall_ns;
     if (epoch || !to->origin_wall_ns) {
         to->origin_wall_ns = wall_ns;
@@ -371,7 +363,7 @@ static void mark(int dir, int err)
     *end++ = '.';
     end = append_number(end, (uint64_t)-err, 10);
     *end++ = '.';
-    end = append_number(end, find_pid_namespace(), 10);
+    end = append_number(end, dp_process_pid_namespace(), 10);
     memcpy(end, DP_TABLE_FILE_NONE, sizeof DP_TABLE_FILE_NONE);
     int fd = result_of(syscall(SYS_openat, dir, file.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     file.is_marked = fd >= 0;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A higher load explains a higher level, if it rose by as much. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <math.h>
 
 #include "rows.h"
@@ -30,9 +26,8 @@ static const struct row rows[] = {
     {"blocks are larger, not more", {20, 40}, {10, 20}, 0.5, true, 1.05, 1.19},
 };
 
-static void a_load_explains_growth_that_it_equals(void **state)
+TEST(a_load_explains_growth_that_it_equals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double samples[ROW_TICKS], came[ROW_TICKS], others[ROW_TICKS];
         struct dp_leaks_process p;
@@ -59,8 +54,4 @@ static void a_load_explains_growth_that_it_equals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_load_explains_growth_that_it_equals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of growth: a plateau of many blocks is one, of few it is not sure. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 #include <math.h>
 
 #include "rows.h"
@@ -57,9 +53,8 @@ static const struct row rows[] = {
      false},
 };
 
-static void an_end_is_seen_where_there_is_one(void **state)
+TEST(an_end_is_seen_where_there_is_one)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         double came[ROW_TICKS], others[ROW_TICKS];
@@ -80,8 +75,4 @@ static void an_end_is_seen_where_there_is_one(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_end_is_seen_where_there_is_one)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Time is work: which share of it has passed at a tick, by the work of the others, by its duration, and by CPU time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "rows.h"
 #include "tool/leaks/clock.h"
@@ -84,23 +80,14 @@ static void check(const struct row *rows, size_t n, bool is_by_cpu)
     }
 }
 
-static void time_is_work(void **state)
+TEST(time_is_work)
 {
-    (void)state;
     check(by_work, sizeof by_work / sizeof *by_work, false);
 }
 
-static void time_is_cpu_time_where_that_is_asked(void **state)
+TEST(time_is_cpu_time_where_that_is_asked)
 {
-    (void)state;
     check(by_cpu, sizeof by_cpu / sizeof *by_cpu, true);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_is_work),
-        cmocka_unit_test(time_is_cpu_time_where_that_is_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT(NULL, NULL)
