@@ -12,6 +12,7 @@
 #include "host/agent/peaks.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "host/cpu/timers.h"
 #include "host/heap/heap.h"
@@ -20,6 +21,9 @@
 
 enum { EVERY_NS = 1000000000, SHARE = 200, LEAST_BYTES = 1 << 20, LEAST_SAMPLES = 8 };
 
+#define HANG_NS (60 * INT64_C(1000000000))
+
+static struct dp_log_cause hang;
 static _Atomic bool reached;
 static _Atomic int64_t inherited_bytes; /* in use at the fork */
 static _Atomic int64_t next_ns;         /* no tick for a peak comes before that */
@@ -54,11 +58,20 @@ void dp_agent_peaks_begin_tick(void)
     dp_store_relaxed(&reached, false);
 }
 
+/* While the file system of `out` hangs, this thread can say nothing; if it hangs until the end, the exit says it. */
+static void say_hang(int64_t took_ns)
+{
+    if (took_ns >= HANG_NS)
+        dp_log_once(&hang, 1, "a write of profiles in %s took %d s: its file system hangs, or the process was stopped",
+                    dp_agent_tick_directory(), (int)(took_ns / 1000000000));
+}
+
 void dp_agent_peaks_tick(void)
 {
-    int64_t begin_ns = dp_cpu_own_clock_ns();
+    int64_t begin_ns = dp_cpu_own_clock_ns(), from_ns = dp_clock_ns();
     dp_agent_tick(INT64_MAX);
-    int64_t next = dp_clock_ns() + (dp_cpu_own_clock_ns() - begin_ns) * SHARE;
+    int64_t now_ns = dp_clock_ns(), next = now_ns + (dp_cpu_own_clock_ns() - begin_ns) * SHARE;
+    say_hang(now_ns - from_ns);
     if (next > dp_load_relaxed(&next_ns))
         dp_store_relaxed(&next_ns, next);
 }
