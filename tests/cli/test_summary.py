@@ -421,11 +421,14 @@ class Summary(Case):
             program.stdout.close()
 
     def test_a_verb_with_a_slip_is_named(self):
-        for word, verb in {'tpo': 'top', 'leak': 'leaks', 'mrege': 'merge', 'sumary': 'summary', 'viwe': 'view'}.items():
+        for word, verb in {'tpo': 'top', 'leak': 'leaks', 'mrege': 'merge', 'sumary': 'summary', 'viwe': 'view', 'cpu': 'top --kind cpu',
+                           'attach': 'on PID (of a program that deltaprof run --dormant started)'}.items():
             self.run_it(word, status=2)
             self.assertEqual(self.error, f'deltaprof: {word} is not a verb; did you mean {verb}?\n')
             self.run_it('help', word, status=2)
             self.assertEqual(self.error, f'deltaprof help: {word} is not a verb; did you mean {verb}?\n')
+        self.run_it('run', '-p', '1', status=2)
+        self.assertEqual(self.error, 'deltaprof run: -p is not an option; no program can be attached to: start it by deltaprof run --dormant, then deltaprof on PID\n')
         self.run_it('banana', status=2)
         self.assertIn('banana is not a verb, and no such file', self.error)
         self.run_it('help', 'banana', status=2)

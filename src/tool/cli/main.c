@@ -104,10 +104,23 @@ static size_t distance(const char *x, const char *y)
     return rows[n_x % 3][n_y];
 }
 
+/* Also of words of other tools. */
 static int refuse(const char *verb, const char *word)
 {
+    static const struct {
+        const char *word, *meant;
+    } of_others[] = {{"attach", "on PID (of a program that deltaprof run --dormant started)"},
+                     {"cpu", "top --kind cpu"},
+                     {"record", "run"},
+                     {"report", "top"},
+                     {"stat", "summary"}};
     const char *meant = NULL;
     size_t least = strlen(word) > 3 ? 3 : 2; /* farther is another word */
+    for (size_t i = 0; i < sizeof of_others / sizeof *of_others; i++)
+        if (!strcmp(word, of_others[i].word)) {
+            meant = of_others[i].meant;
+            least = 0;
+        }
     for (size_t i = 0; i < N_VERBS; i++) {
         size_t d = distance(word, verbs[i].name);
         if (d < least) {

@@ -113,7 +113,11 @@ static int options(int argc, char **argv, struct dp_run_text *text, struct dp_ru
             continue;
         }
         if (strncmp(argv[i], "-o", 2)) {
-            dp_query_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
+            dp_query_print_error("run", "%s is not an option; %s", argv[i],
+                                 !strncmp(argv[i], "-p", 2)
+                                     ? "no program can be attached to: start it by deltaprof run --dormant, then "
+                                       "deltaprof on PID"
+                                     : "options of COMMAND come after it");
             return -EINVAL;
         }
         const char *words = argv[i] + 2;
