@@ -13,9 +13,12 @@ function byProcess(kindName, type, passes = passesNow(kindName)) {
         return null;
     const isLevel = kind.isLevel[index], [first, last] = kind.ticksWithin(state.from, state.to), [begin, end] = kind.rowsOfTicks(isLevel ? 0 : first, last);
     const n = model.processes.items.length, now = new Float64Array(n), most = new Float64Array(n), before = new Float64Array(n);
-    const values = kind.values[index].data, tick = kind.tick.data, labels = kind.labels.data, firstTick = new Int32Array(n).fill(-1);
+    const values = kind.values[index].data, tick = kind.tick.data, labels = kind.labels.data, firstTick = new Int32Array(n).fill(-1), lastTick = new Int32Array(n), mostAt = new Float64Array(n);
     const ends = isLevel && state.to === Infinity ? kind.lastTicks() : null;
-    const close = process => { most[process] = Math.max(most[process], now[process]); };
+    const close = process => {
+        if (now[process] > most[process])
+            [most[process], mostAt[process]] = [now[process], kind.ticks[lastTick[process]].end];
+    };
     for (let i = begin, at = -1; i < end; i++) {
         const of = kind.ticks[tick[i]].process;
         if ((passes && !passes[labels[i]]) || (ends && ends.ended[of] & 3 && tick[i] > ends.last[of]))
@@ -25,13 +28,14 @@ function byProcess(kindName, type, passes = passesNow(kindName)) {
         at = tick[i];
         if (firstTick[of] < 0 && at >= first)
             firstTick[of] = at;
+        lastTick[of] = tick[i];
         now[of] += values[i];
         if (at < first || at === firstTick[of])
             before[of] = now[of];
     }
     for (let of = 0; of < n; of++)
         close(of);
-    return {now, most, before};
+    return {now, most, mostAt, before};
 }
 
 /* By choice of processes, the function with the largest value of a kind: of locks, the one that made others wait. */
@@ -77,7 +81,7 @@ function drawWorkers() {
     const ended = model.kinds.get('heap')?.lastTicks().ended, isEnded = row => row.members.every(i => ended[i] & 3 && lives[i].last <= state.to);
     const now = row => formatValue(sum(heap.now)(row), 'bytes'), isGone = row => isEnded(row) && !sum(heap.now)(row);
     if (heap)
-        columns.push({...number('in use', sum(heap.now), 'bytes', 'at the end of the range'), text: row => (isGone(row) ? `ended, ${formatValue(sum(heap.most)(row), 'bytes')} at its most` : isEnded(row) ? `ended, ${now(row)}` : now(row))}, number('most', sum(heap.most), 'bytes', 'in use at one tick of the range; of several processes, each at its own'),
+        columns.push({...number('in use', sum(heap.now), 'bytes', 'at the end of the range'), text: row => (isGone(row) ? `ended, ${formatValue(sum(heap.most)(row), 'bytes')} at its most` : isEnded(row) ? `ended, ${now(row)}` : now(row))}, {...number('most', sum(heap.most), 'bytes', 'in use at one tick of the range, and when; of several processes, each at its own'), text: row => `${formatValue(sum(heap.most)(row), 'bytes')}${row.members.length === 1 && heap.most[row.members[0]] > 0 ? `, ${formatTime(heap.mostAt[row.members[0]])}` : ''}`},
                      (growth => ({...growth, text: row => (isGone(row) ? '' : growth.text(row))}))(number('growth', sum(heap.now.map((v, i) => v - heap.before[i])), 'bytes', 'since its first tick in the range')));
     if (rows.some(r => r.resident))
         columns.push(number('resident', r => r.resident, 'bytes', 'RSS at the end of the range; of several processes, what they share counts once'));
