@@ -14,6 +14,7 @@ class Chart {
         this.onHover = onHover;
         this.drag = null;
         this.hover = -1;
+        this.places = 1;
         this.from = 0;
         this.to = 1;
         this.mark = /** @type {any} */ (null);
@@ -44,6 +45,7 @@ class Chart {
         /* A range that moves leaves the values as they were. */
         this.drawn = [this.mark?.from, this.from, this.to, this.width, this.ratio, ticks.length, unit, rate, dark, empty, ...[...layers, ...lines].flatMap(l => [l.values, l.colour]), layers.length];
         if (this.drawn.length !== before?.length || this.drawn.some((part, i) => part !== before[i])) {
+            this.places = this.placesOfPixel();
             this.layerBins = this.mostBusy(layers.map(l => this.binned(l.values)));
             this.lineBins = this.mostBusy(lines.map(l => this.binned(l.values)));
             this.isPainted = false;
@@ -67,9 +69,10 @@ class Chart {
         return this.from + Math.min(Math.max(x / this.width, 0), 1) * (this.to - this.from);
     }
 
-    /* A second, or more where a pixel is more than a minute, is one place of `binned`: of several in a pixel the one with the highest sum is drawn, so that a busy second is seen. */
-    get places() {
-        return this.rate ? Math.min(Math.max(Math.ceil((this.to - this.from) / 1000 / this.width), 1), PLACES_MOST) : 1;
+    /* A place of `binned` is a pixel, or as long as the usual tick if that is less, but a second at least: of several in a pixel the one with the highest sum is drawn, so that a busy second is seen. */
+    placesOfPixel() {
+        const {ticks} = this, usual = ticks.map(t => t.end - t.start).sort((a, b) => a - b)[ticks.length >> 1] || 0;
+        return this.rate ? Math.min(Math.max(Math.ceil((this.to - this.from) / Math.max(1000, usual) / this.width), 1), PLACES_MOST) : 1;
     }
 
     mostBusy(series) {

@@ -82,8 +82,10 @@ function render() {
     drawSentences();
     drawGlance();
     controls(kind);
-    byId('time').classList.toggle('aligned', kind.name === HEAT_KIND && folds.labelKeys(kind).includes(THREAD_LABEL));
-    byId('time').style.setProperty('--words', `${laneWordsPx(byId('time').clientWidth)}px`);
+    const hasLanes = kind.name === HEAT_KIND && folds.labelKeys(kind).includes(THREAD_LABEL);
+    byId('time').classList.toggle('aligned', hasLanes);
+    if (hasLanes) /* a measured width costs a layout */
+        byId('time').style.setProperty('--words', `${laneWordsPx(byId('time').clientWidth)}px`);
     drawChart(kind);
     drawHeat(kind);
     drawLanes(kind);
