@@ -6,11 +6,11 @@
  */
 const STUCK = /thread (\d+)(?: \(([^)]*)\))? waits ([\d.]+) s for .*? in (.+?)(?=; thread \d|[.;]?$)/g;
 
-/* [{id, name, ms: how long it waited at the last tick, functions: the innermost first; begin, end: in ms, once it is found in a profile}] */
+/* [{since: seconds of its hour, id, name, ms: how long it waited at the last tick, functions: the innermost first; begin, end: in ms, once it is found in a profile}] */
 function stuckNow() {
     if (stuckNow.of !== model.sentences)
         [stuckNow.of, stuckNow.found] = [model.sentences, model.sentences.filter(({kind}) => kind === 'stuck').flatMap(({text}) => [...text.matchAll(STUCK)].map(([, id, name, seconds, stack]) => (
-            {id, name, ms: 1000 * Number(seconds), functions: stack.split(' < ').map(one => one.replace(/\(.*/, '')), begin: NaN, end: NaN})))];
+            {since: Number(/^Since.*?:(\d\d):/.exec(text)?.[1]) * 60 + Number(/^Since.*?:\d\d:(\d\d)/.exec(text)?.[1]), id, name, ms: 1000 * Number(seconds), functions: stack.split(' < ').map(one => one.replace(/\(.*/, '')), begin: NaN, end: NaN})))];
     return stuckNow.found;
 }
 stuckNow.of = /** @type {any} */ (null);
@@ -24,6 +24,8 @@ function hasFunctions(node, functions) {
     return n === functions.length;
 }
 
+const ZONE_S = 900; /* the sentence's time may be of another zone: these differ by quarters of an hour */
+
 /* To be called once, when the data has been read. */
 function addStuck() {
     const block = model.kinds.get('block'), events = model.kinds.get(HEAT_KIND), n = block ? block.nRows : 0;
@@ -35,6 +37,8 @@ function addStuck() {
             continue;
         const add = (kind, node, labels, ns, tick) => kind.addRow(node, labels, kind.types.map(({type}) => (type === 'delay' ? Math.round(ns) : 0)), tick), {process, end: until} = block.ticks[block.tick.data[row]];
         stuck.begin = until - stuck.ms;
+        const late = (Math.floor(stuck.begin / 1000) - stuck.since + 2 * ZONE_S) % ZONE_S; /* the profile with the wait may be later than the one that told how long */
+        stuck.begin -= late < ZONE_S / 2 ? 1000 * late : 0;
         stuck.end = Math.max(...[...model.kinds.values()].flatMap(kind => kind.ticks.filter(t => t.process === process).map(t => t.end)));
         block.ticks.forEach((tick, i) => {
             if (tick.process === process && tick.end > until)
