@@ -349,7 +349,7 @@ def main():
                 f.write(wanted)
     jobs = {size: [j for j in jobs if choice is not SHORT or size == MANY_CORES or j['name'] not in ONCE] for size in sizes}
     results = {}
-    guests = [threading.Thread(target=boot, args=(size, jobs[size], SECONDS if choice is SHORT else 7200, results)) for size in sizes]
+    guests = [threading.Thread(target=boot, args=(size, jobs[size], SECONDS if choice is SHORT and not bundle else 7200, results)) for size in sizes]
     for guest in guests:
         guest.start()
     for guest in guests:

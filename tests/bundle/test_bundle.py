@@ -117,7 +117,8 @@ def not_whole(profiles, kind):
                if sample.names != ('[between samples]',) and not any('deltaprof' in name for name in sample.names)]
     cut = collections.Counter()
     for n, names in samples:
-        cut[names] += 0 if {'main', 'work_in_thread', 'bioProcessBackgroundJobs'} & set(names) else n
+        if not {'main', 'work_in_thread', 'bioProcessBackgroundJobs'} & set(names):
+            cut[names] += n
     return sum(cut.values()) / sum(n for n, _ in samples), cut.most_common(12)
 
 
