@@ -165,7 +165,7 @@ class Root:
         return out
 
     def run_victim(self, conf, program='/victim', *arguments, said=''):
-        return self.out(*self.command('run', '-o', conf, '--', program, *arguments), said=said)
+        return self.out(*self.command('run', '-o', 'exit_timeout=60s,' + conf, '--', program, *arguments), said=said)
 
     def profiles(self, out, kind):
         found = [load(path) for path in files(self.root + out, kind=kind)]

@@ -78,7 +78,7 @@ class Programs(Root, unittest.TestCase):
         shutil.copy(HERE + '/work.sql', self.root)
         work = '/sqlite3', ':memory:', '.read /work.sql'
         plain = self.start(*work).communicate(timeout=60)[0]
-        process = self.start(*self.command('run', '-o', 'heap_rate=1,cpu_rate=1ms,out=/tmp/sqlite', '--', *work))
+        process = self.start(*self.command('run', '-o', 'heap_rate=1,cpu_rate=1ms,exit_timeout=60s,out=/tmp/sqlite', '--', *work))
         output, said = process.communicate(timeout=60)
         self.assertEqual((process.returncode, output), (0, plain))
         self.is_exact('/tmp/sqlite', said)
@@ -97,7 +97,7 @@ class Programs(Root, unittest.TestCase):
             'LDFLAGS=' + ' '.join([*COUNTED[2:], headers + '/counted.o']), timeout=600)
         shutil.copy(built + '/src/redis-server', self.root)
         port = self.free_port()
-        process = self.start(*self.command('run', '-o', 'heap_rate=1,cpu_rate=1ms,block_rate=1ns,mutex_rate=1,out=/tmp/redis', '--', '/redis-server',
+        process = self.start(*self.command('run', '-o', 'heap_rate=1,cpu_rate=1ms,block_rate=1ns,mutex_rate=1,exit_timeout=60s,out=/tmp/redis', '--', '/redis-server',
                                            '--save', '', '--port', str(port)))
         deadline = time.monotonic() + 60
         while True:
