@@ -205,8 +205,12 @@ void dp_cpu_handle(const siginfo_t *info, void *context)
     dp_add_relaxed(&pool.n_handled, 1);
     bool is_slot = dp_cpu_value_read((uint64_t)(uintptr_t)info->si_value.sival_ptr, &slot, &serial) && slot;
     if (is_slot && dp_cpu_is_on() && dp_cpu_thread_tid(slot) == (int32_t)syscall(SYS_gettid) &&
-        dp_load_relaxed(&dp_cpu_thread_at(slot)->serial) == serial)
+        dp_load_relaxed(&dp_cpu_thread_at(slot)->serial) == serial) {
+        struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+        dp_store_relaxed(&thread->is_sampled, 1);
         sample(slot, serial, info->si_overrun, context);
+        dp_store_release(&thread->is_sampled, 0); /* [SAMPLED] who sees it sees what the sample credited */
+    }
     errno = saved;
 }
 

@@ -82,6 +82,7 @@ static void begin_slot(struct dp_cpu_thread *thread)
     dp_store_relaxed(&thread->is_ours, 0);
     dp_store_relaxed(&thread->is_untimed, 0);
     dp_store_relaxed(&thread->has_ended, 0);
+    dp_store_relaxed(&thread->is_sampled, 0);
 }
 
 /* Of the slots in which the thread may stand, frees those of threads that have left the kernel. */

@@ -24,7 +24,8 @@ struct dp_cpu_thread {
     _Atomic uint8_t is_ours;    /* a thread of the profiler */
     _Atomic uint8_t is_untimed; /* no timer could be had for it, and that was counted */
     _Atomic uint8_t has_ended;  /* its end was seen; it may still be in the kernel, and in lists of threads */
-    uint32_t seen;              /* the last scan that met it; only the scanning thread uses it */
+    _Atomic uint8_t is_sampled; /* its handler runs, which blocks the signal [SAMPLED] */
+    uint16_t seen;              /* the last scan that met it; only the scanning thread uses it */
 };
 
 /*

@@ -8,9 +8,10 @@
  * Sums. Samples only share the CPU time out; the truth is in the clocks. Each thread's clock is read at its samples and
  * at its end, and each time the growth goes to a row, so a thread's rows sum to its clock. What it uses after its last
  * sample goes to [between samples]. A look finds threads that have used more than a few periods without a sample: if
- * they block the signal, their time is [masked]; if they have no timer, [not walked]. A living thread's rest of less
- * than a period waits for the thread's next sample: to give it to [between samples] at each report would take the
- * stacks from all threads that use little.
+ * they block the signal, their time is [masked]; if they have no timer, [not walked]. A handler that runs blocks the
+ * signal, too: a thread in it, or whose handler gave its time to a row meanwhile, is left alone [SAMPLED]. A living
+ * thread's rest of less than a period waits for the thread's next sample: to give it to [between samples] at each
+ * report would take the stacks from all threads that use little.
  *
  * Threads that ended unseen. The process's clock has their time too. What all rows and living threads have together is
  * subtracted from it; the difference goes to [between samples]. It is never too large: the process's clock is read
@@ -57,7 +58,7 @@ static struct {
     _Atomic int64_t rate_ns, window_ns, last_ns; /* last_ns: the last period in force; 0: none was */
     _Atomic uint32_t n_windows;
     _Atomic bool forbidden; /* relaxed: for ever */
-    uint32_t n_looks;       /* of this profile */
+    uint16_t n_looks;       /* of this profile, modulo */
     uint32_t idle_looks;    /* since one found something */
     uint64_t limit;         /* signals that may be queued, when timers were last counted */
     int64_t process_ns;     /* the process's clock when the profile began */
@@ -94,14 +95,16 @@ static void add_rest(dp_cpu_slot slot, int32_t tid, int64_t clock_ns, uint32_t f
 static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
 {
     struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
-    int64_t clock_ns = dp_cpu_clock_ns(tid), rest_ns = clock_ns - dp_load_acquire(&thread->credited_ns); /* [SUM] */
+    int64_t clock_ns = dp_cpu_clock_ns(tid), credited_ns = dp_load_acquire(&thread->credited_ns); /* [SUM] */
+    int64_t rest_ns = clock_ns - credited_ns;
     if (clock_ns < 0 || rest_ns <= 0)
         return 0;
     uint32_t frame = dp_cpu_rest_of(slot);
     if (!all && frame == DP_FRAME_BETWEEN) {
         int sig = dp_load_relaxed(&dp_cpu_state.sig);
-        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || !dp_cpu_proc_is_masked(tid, sig))
-            return rest_ns;
+        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || !dp_cpu_proc_is_masked(tid, sig) ||
+            dp_load_acquire(&thread->is_sampled) || dp_load_relaxed(&thread->credited_ns) != credited_ns)
+            return rest_ns; /* [SAMPLED] */
         dp_store_relaxed(&thread->no_stack, DP_FRAME_MASKED);
         frame = DP_FRAME_MASKED;
     }

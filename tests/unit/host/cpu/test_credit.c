@@ -303,4 +303,21 @@ TEST(a_slot_is_found_where_all_have_threads_that_are_gone)
     assert_int_equal(dp_cpu_thread_find(FIRST_TID + 5 * DP_TIDS_MAX), 0);
 }
 
+TEST(a_thread_in_its_handler_does_not_block_the_signal)
+{
+    begin_run();
+    kernel[0].clock_ns = 0;
+    dp_cpu_slot slot = dp_cpu_thread_add(FIRST_TID, 0, false);
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    kernel[0].clock_ns = LONG * MS;
+    dp_store_relaxed(&thread->is_sampled, 1);
+    assert_int_equal(settle_thread(slot, FIRST_TID, false), LONG * MS);
+    assert_int_equal(dp_load_relaxed(&thread->no_stack), 0);
+    assert_int_equal(rows_ns, 0);
+    dp_store_relaxed(&thread->is_sampled, 0);
+    assert_int_equal(settle_thread(slot, FIRST_TID, false), 0);
+    assert_int_equal(dp_load_relaxed(&thread->no_stack), DP_FRAME_MASKED);
+    assert_int_equal(rows_ns, LONG * MS);
+}
+
 UNIT(NULL, NULL)
