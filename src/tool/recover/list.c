@@ -47,7 +47,7 @@ static bool is_own_namespace(uint64_t pid_namespace)
     char self[32];
     struct stat st;
     dp_text_format(self, sizeof self, "/proc/%d/ns/pid", (int)getpid());
-    return pid_namespace && !stat("/proc/self/ns/pid", &st) && st.st_ino == pid_namespace && !stat(self, &st) &&
+    return pid_namespace && pid_namespace == dp_process_pid_namespace() && !stat(self, &st) &&
            st.st_ino == pid_namespace;
 }
 

@@ -10,6 +10,7 @@
 #include "tool/recover/protocol.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,12 +88,22 @@ static void obey(const struct deltaprof_outside *outside, const char *proc, stru
     }
 }
 
+/* A server has a reader for each process, so a reader gives back at once what it does not use. */
+static void keep_heap_small(void)
+{
+#ifdef M_TRIM_THRESHOLD /* not in musl */
+    mallopt(M_TRIM_THRESHOLD, 0);
+    mallopt(M_TOP_PAD, 0);
+#endif
+}
+
 /* --read-tables PROC DIRECTORY PROGRAM PID */
 int dp_recover_reader(int argc, char **argv)
 {
     char why[DP_RECOVER_WHY] = "";
     if (argc != 6)
         return 2;
+    keep_heap_small();
     const char *proc = argv[2];
     struct files files = {argv[3], argv[4], 0};
     if (sscanf(argv[5], "%d", &files.pid) != 1)
