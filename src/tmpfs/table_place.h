@@ -46,7 +46,7 @@ void dp_tables_place_files(int dir, char out[PATH_MAX]);
 
 /*
  * Whether a process that ends is to leave its table: a program has the lock, or the file has a text and was touched
- * within the last hour and less than half of the tmpfs is in use. Else nobody seems to come back, and the tmpfs must not
- * fill. Plain system calls, any thread.
+ * within the last hour and less than half of the tmpfs is in use. Else nobody seems to come back, and the tmpfs must
+ * not fill. Plain system calls, any thread.
  */
 bool dp_tables_place_wants_table(const char *directory);

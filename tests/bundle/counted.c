@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counted - linked into a program by --wrap: counts the blocks that the program's own code allocates, in any thread, and
- * their bytes, and writes both to standard error at the end. Calls that libc makes itself are not led here.
+ * counted - linked into a program by --wrap: counts the blocks that the program's own code allocates, in any thread,
+ * and their bytes, and writes both to standard error at the end. Calls that libc makes itself are not led here.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host/api/fork_handlers.c - the profiler's only handlers of fork. In the child each room unlocks its locks and drops its
- * parent's state by plain stores; nothing is allocated, freed, waited for or sent.
+ * host/api/fork_handlers.c - the profiler's only handlers of fork. In the child each room unlocks its locks and drops
+ * its parent's state by plain stores; nothing is allocated, freed, waited for or sent.
  */
 #include "host/api/core.h"
 
