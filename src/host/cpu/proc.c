@@ -49,12 +49,18 @@ int32_t dp_cpu_proc_timers_max(int32_t n_timers)
     return room < DP_CPU_THREADS ? (int32_t)room : DP_CPU_THREADS;
 }
 
+/* Whether a set of signals in the status of a thread has this one. name: "\nSigBlk:\t", or another of that length. */
+static bool has_signal(const char *status, const char *name, int sig)
+{
+    const char *line = strstr(status, name), *at = line ? line + 9 : "";
+    return (uint64_t)dp_task_number(&at, 16) >> (sig - 1) & 1;
+}
+
 bool dp_cpu_proc_is_masked(int32_t tid, int sig)
 {
     char status[STATUS_BYTES];
-    const char *line = read_proc(tid, "status", status, sizeof status) ? strstr(status, "\nSigBlk:\t") : NULL;
-    const char *at = line ? line + 9 : "";
-    return (uint64_t)dp_task_number(&at, 16) >> (sig - 1) & 1;
+    return read_proc(tid, "status", status, sizeof status) && has_signal(status, "\nSigBlk:\t", sig) &&
+           has_signal(status, "\nSigPnd:\t", sig);
 }
 
 struct scan {

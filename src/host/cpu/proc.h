@@ -14,7 +14,10 @@ int32_t dp_cpu_proc_timers_max(int32_t n_timers);
 /* How many signals may be queued (RLIMIT_SIGPENDING); UINT64_MAX: not known. */
 uint64_t dp_cpu_proc_limit(void);
 
-/* Whether a thread blocks a signal. */
+/*
+ * Whether a thread blocks a signal that is pending for it. The kernel blocks the signal of a handler too, from before
+ * its first instruction until it returns; but then the signal has been delivered.
+ */
 bool dp_cpu_proc_is_masked(int32_t tid, int sig);
 
 /* Calls fn for each thread of the process; returns the sum of what it returned. -errno: there is no list. */

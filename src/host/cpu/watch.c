@@ -8,10 +8,10 @@
  * Sums. Samples only share the CPU time out; the truth is in the clocks. Each thread's clock is read at its samples and
  * at its end, and each time the growth goes to a row, so a thread's rows sum to its clock. What it uses after its last
  * sample goes to [between samples]. A look finds threads that have used more than a few periods without a sample: if
- * they block the signal, their time is [masked]; if they have no timer, [not walked]. A handler that runs blocks the
- * signal, too: a thread in it, or whose handler gave its time to a row meanwhile, is left alone [SAMPLED]. A living
- * thread's rest of less than a period waits for the thread's next sample: to give it to [between samples] at each
- * report would take the stacks from all threads that use little.
+ * they block the signal, which is pending, their time is [masked]; if they have no timer, [not walked]. A handler that
+ * runs blocks the signal, too: a thread in it, or whose handler gave its time to a row meanwhile, is left alone
+ * [SAMPLED]. A living thread's rest of less than a period waits for the thread's next sample: to give it to [between
+ * samples] at each report would take the stacks from all threads that use little.
  *
  * Threads that ended unseen. The process's clock has their time too. What all rows and living threads have together is
  * subtracted from it; the difference goes to [between samples]. It is never too large: the process's clock is read
@@ -22,7 +22,8 @@
  * of those that are free when it begins, so that sigqueue and timers of the program go on. If the program lowers the
  * limit later, the next look deletes timers until that holds again.
  *
- * The calling thread blocks the signal meanwhile: its handler writes the same rows.
+ * The calling thread blocks the signal meanwhile: its handler writes the same rows. So a look that it makes says
+ * nothing about whether the program blocks the signal in it.
  */
 #include "host/cpu/watch.h"
 
@@ -63,6 +64,7 @@ static struct {
     uint64_t limit;         /* signals that may be queued, when timers were last counted */
     int64_t process_ns;     /* the process's clock when the profile began */
     int64_t unseen_ns;      /* what rows got of threads that ended unseen */
+    int32_t blocked_tid;    /* of a thread that blocks the signal only for this look; 0: none */
 } watch;
 static struct dp_log_cause cause;
 
@@ -102,8 +104,9 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
     uint32_t frame = dp_cpu_rest_of(slot);
     if (!all && frame == DP_FRAME_BETWEEN) {
         int sig = dp_load_relaxed(&dp_cpu_state.sig);
-        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || !dp_cpu_proc_is_masked(tid, sig) ||
-            dp_load_acquire(&thread->is_sampled) || dp_load_relaxed(&thread->credited_ns) != credited_ns)
+        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || tid == watch.blocked_tid ||
+            !dp_cpu_proc_is_masked(tid, sig) || dp_load_acquire(&thread->is_sampled) ||
+            dp_load_relaxed(&thread->credited_ns) != credited_ns)
             return rest_ns; /* [SAMPLED] */
         dp_store_relaxed(&thread->no_stack, DP_FRAME_MASKED);
         frame = DP_FRAME_MASKED;
@@ -225,6 +228,7 @@ void dp_cpu_settle(bool all)
         return;
     int saved = errno;
     bool blocked = dp_cpu_signal_block(true);
+    watch.blocked_tid = blocked ? 0 : (int32_t)syscall(SYS_gettid);
     settle(all);
     dp_cpu_signal_block(blocked);
     dp_lock_unlock(&watch.lock);

@@ -320,4 +320,19 @@ TEST(a_thread_in_its_handler_does_not_block_the_signal)
     assert_int_equal(rows_ns, LONG * MS);
 }
 
+/* A look blocks the signal in the thread that makes it: of that thread it cannot tell who blocks it. */
+TEST(a_thread_that_looks_does_not_block_the_signal)
+{
+    begin_run();
+    kernel[0].clock_ns = 0;
+    dp_cpu_slot slot = dp_cpu_thread_add(FIRST_TID, 0, false);
+    kernel[0].clock_ns = LONG * MS;
+    watch.blocked_tid = FIRST_TID;
+    assert_int_equal(settle_thread(slot, FIRST_TID, false), LONG * MS);
+    assert_int_equal(dp_load_relaxed(&dp_cpu_thread_at(slot)->no_stack), 0);
+    watch.blocked_tid = 0;
+    assert_int_equal(settle_thread(slot, FIRST_TID, false), 0);
+    assert_int_equal(dp_load_relaxed(&dp_cpu_thread_at(slot)->no_stack), DP_FRAME_MASKED);
+}
+
 UNIT(NULL, NULL)
