@@ -59,6 +59,7 @@ def template_end(text, at):
 
 
 WORD = re.compile(r'[\w$]+')
+BLANKS = re.compile(r'[ \n]*')
 
 
 def is_word(character):
@@ -124,9 +125,10 @@ def dense(text, names):
             at = REGEX.match(text, at).end()
         elif c in ' \n':
             at += 1
-            following = text[at:at + 1]
+            behind = BLANKS.match(text, at).end()
+            following = text[behind:behind + 1]
             joins = is_word(out[-1]) and (is_word(following) or following in '/`') or following in '+-' and following == out[-1] or following == '/' and out[-1] not in ')]' or out[-1] == '/'
-            if c == '\n' and out[-1] in ';{,([=:?&|\n' or c == ' ' and (not joins or out[-1] in ' \n'):
+            if not joins or out[-1] in ' \n':  # each statement ends with ; or }, as the page's lint makes sure
                 begin = at
         else:
             at += 1

@@ -14,7 +14,7 @@ import tempfile
 
 top = pathlib.Path(sys.argv[1])
 RULES = ['array-callback-return', 'eqeqeq', 'no-else-return', 'no-eval', 'no-implied-eval', 'no-lone-blocks', 'no-new-func', 'no-self-compare', 'no-sequences', 'no-throw-literal',
-         'no-undef-init', 'no-unneeded-ternary', 'no-unused-vars', 'no-useless-concat', 'no-useless-return', 'no-var', 'object-shorthand', 'prefer-template']
+         'no-undef-init', 'no-unneeded-ternary', 'no-unused-vars', 'no-useless-concat', 'no-useless-return', 'no-var', 'object-shorthand', 'prefer-template', 'semi']
 CONFIG = {'root': True, 'env': {'browser': True, 'es6': True}, 'globals': {'BigInt': 'readonly', 'CompressionStream': 'readonly', 'DecompressionStream': 'readonly'},
           'parserOptions': {'ecmaVersion': 2021}, 'extends': 'eslint:recommended',
           'rules': {**{rule: 'error' for rule in RULES}, 'prefer-const': ['error', {'destructuring': 'all'}], 'no-control-regex': 'off'}}
