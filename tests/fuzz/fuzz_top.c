@@ -7,6 +7,7 @@
  * must end with 0 or 1, print a reason if it is 1, write no control character, and free all memory.
  */
 #include "tool/cli/cli.h"
+#include "tool/query/files.h"
 #include "tool/query/print.h"
 #include "written.h"
 
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stderr = open_memstream(&why, &n_why);
     CHECK(stdout && stderr);
     optind = 0; /* getopt starts anew */
-    int status = dp_cli_top(argc, argv);
+    int status = dp_query_end_command(dp_cli_top(argc, argv)); /* as main.c */
     fclose(stdout);
     fclose(stderr);
     stdout = terminal;

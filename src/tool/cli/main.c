@@ -198,5 +198,5 @@ int main(int argc, char **argv)
     int status = command(argc, argv);
     if (!status)
         status = dp_query_print_flush(NULL);
-    return status ? status : dp_query_n_left_out() ? DP_EXIT_FAILED : 0;
+    return dp_query_end_command(status);
 }

@@ -35,6 +35,13 @@ void dp_query_say_left_out(const char *verb, size_t n_before)
         dp_query_print_error(verb, "%zu file%s left out, see above", n, n == 1 ? " is" : "s are");
 }
 
+int dp_query_end_command(int status)
+{
+    bool is_complete = !dp_query_n_left_out();
+    dp_strings_fini(&left_out);
+    return status || is_complete ? status : DP_EXIT_FAILED;
+}
+
 /* Reads all samples: a file may be broken in the middle. */
 static int read_all(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *source)
 {

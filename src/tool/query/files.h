@@ -52,6 +52,8 @@ int dp_query_skip_broken(struct dp_query_paths *, const char *verb, size_t limit
 /* Counts a file that is left out. False: it was counted, and named, before. */
 bool dp_query_leave_out(const char *file);
 size_t dp_query_n_left_out(void);
+/* The exit status of a command that ended with this one: DP_EXIT_FAILED instead of 0 if files were left out. */
+int dp_query_end_command(int status);
 /* Prints one line on stderr if more files are left out than n_before. */
 void dp_query_say_left_out(const char *verb, size_t n_before);
 

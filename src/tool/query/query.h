@@ -117,7 +117,7 @@ enum {
 #define DP_QUERY_HELP_LABEL                                                                                            \
     "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them.\n"      \
     "                    process=\"PROGRAM PID\" are those of one process, \"PROGRAM PID/XXXX\" if several had that\n" \
-    "                    PID, as in two containers (top --by process shows them)\n"
+    "                    PID, as in two containers; the table of top by process shows them\n"
 #define DP_QUERY_HELP_IDLE                                                                                        \
     "  --no-idle         leave out threads that wait for work: for a condition, a semaphore or another thread's " \
     "end,\n"                                                                                                      \
