@@ -203,20 +203,18 @@ static bool settle(bool all)
 bool dp_cpu_own_work_begin(void)
 {
     bool blocked = dp_cpu_signal_block(true);
-    if (dp_cpu_is_on() && !blocked && dp_record_is_ready() && dp_record_fork_copy_zero()) {
-        int32_t tid = (int32_t)syscall(SYS_gettid);
-        dp_cpu_slot slot = dp_cpu_thread_find(tid);
-        if (slot)
-            add_rest(slot, tid, dp_cpu_own_clock_ns(), dp_cpu_rest_of(slot));
-    }
+    int32_t tid = (int32_t)syscall(SYS_gettid);
+    dp_cpu_slot slot = blocked || !dp_cpu_is_on() ? 0 : dp_cpu_thread_find(tid);
+    if (slot && dp_record_is_ready() && dp_record_fork_copy_zero())
+        add_rest(slot, tid, dp_cpu_own_clock_ns(), dp_cpu_rest_of(slot));
+    if (slot) /* at once: a look meanwhile finds the signal blocked */
+        dp_store_relaxed(&dp_cpu_thread_at(slot)->no_stack, DP_FRAME_PROFILER);
     return blocked;
 }
 
 void dp_cpu_own_work_end(bool blocked)
 {
     dp_cpu_slot slot = blocked || !dp_cpu_is_on() ? 0 : dp_cpu_thread_find((int32_t)syscall(SYS_gettid));
-    if (slot)
-        dp_store_relaxed(&dp_cpu_thread_at(slot)->no_stack, DP_FRAME_PROFILER);
     dp_cpu_signal_block(blocked); /* if a signal has come meanwhile, it is delivered here */
     if (slot)
         dp_store_relaxed(&dp_cpu_thread_at(slot)->no_stack, 0);

@@ -320,6 +320,22 @@ TEST(a_thread_in_its_handler_does_not_block_the_signal)
     assert_int_equal(rows_ns, LONG * MS);
 }
 
+TEST(the_profilers_own_work_in_a_thread_is_not_taken_for_a_blocked_signal)
+{
+    begin_run();
+    schedules.current = 0; /* the thread of the first clock */
+    kernel[0].clock_ns = 0;
+    dp_cpu_slot slot = dp_cpu_thread_add(FIRST_TID, 0, false);
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    bool blocked = dp_cpu_own_work_begin();
+    kernel[0].clock_ns = LONG * MS;
+    assert_int_equal(settle_thread(slot, FIRST_TID, false), 0);
+    assert_int_equal(dp_load_relaxed(&thread->no_stack), DP_FRAME_PROFILER);
+    assert_int_equal(rows_ns, LONG * MS);
+    dp_cpu_own_work_end(blocked);
+    assert_int_equal(dp_load_relaxed(&thread->no_stack), 0);
+}
+
 /* A look blocks the signal in the thread that makes it: of that thread it cannot tell who blocks it. */
 TEST(a_thread_that_looks_does_not_block_the_signal)
 {
