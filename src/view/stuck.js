@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stuck.js - waits that had not ended when the recording did. Profiles of waits have them up to the last tick that the process wrote itself, and events are
- * written when a wait ends; the summary's sentence says which threads wait and how long. So that charts, lanes and sums hold until the end, what
- * is missing is added when the page opens.
+ * written when a wait ends; the summary's sentence says which threads wait and how long. What is missing until the
+ * end is added when the page opens, so that charts, lanes and sums hold.
  */
 const STUCK = /thread (\d+)(?: \(([^)]*)\))? waits ([\d.]+) s for .*? in (.+?)(?=; thread \d|[.;]?$)/g;
 
@@ -39,7 +39,10 @@ function addStuck() {
         stuck.begin = until - stuck.ms;
         const late = (Math.floor(stuck.begin / 1000) - stuck.since + 2 * ZONE_S) % ZONE_S; /* the profile with the wait may be later than the one that told how long */
         stuck.begin -= late < ZONE_S / 2 ? 1000 * late : 0;
-        stuck.end = Math.max(...[...model.kinds.values()].flatMap(kind => kind.ticks.filter(t => t.process === process).map(t => t.end)));
+        stuck.end = 0;
+        for (const {ticks} of model.kinds.values())
+            for (const tick of ticks)
+                stuck.end = tick.process === process ? Math.max(stuck.end, tick.end) : stuck.end;
         block.ticks.forEach((tick, i) => {
             if (tick.process === process && tick.end > until)
                 add(block, block.node.data[row], block.labels.data[row], 1e6 * (tick.end - Math.max(tick.start, until)), i);
