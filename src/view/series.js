@@ -38,7 +38,7 @@ function windowsOf(kind, values, factor = 1) {
     const {ticks} = kind, startOf = t => Math.min(t.start, t.end - 1), usual = ticks.map(t => t.end - startOf(t)).sort((a, b) => a - b)[ticks.length >> 1];
     const windows = /** @type {{from: number, to: number, rate: number}[]} */ ([]);
     if (usual < FINE_MS) { /* events: by the second */
-        const begin = startOf(ticks[0]);
+        const begin = ticks.reduce((least, tick) => Math.min(least, startOf(tick)), Infinity);
         ticks.forEach((tick, i) => {
             const at = Math.floor(((startOf(tick) + tick.end) / 2 - begin) / 1000);
             while (windows.length <= at)
