@@ -114,7 +114,7 @@ function drawLeaks() {
                 number('grew', r => r.grew, r => (r.grew ? bytes(r.grew) : ''), 'since then, up to the end of the range: what a click shows'),
                 number('grows since', r => r.begin || 0, r => (r.begin ? formatTime(r.begin) : ''), '95 % of the growth came later; a click shows what was allocated from then on and is still there'),
                 number('a second', r => r.grew / r.seconds || 0, r => (!r.grew ? '' : ticks.length < RATE_TICKS ? 'too few ticks' : bytes(r.grew / r.seconds)), 'the growth, by the seconds since then'),
-                {...number('ticks', r => r.up, r => `${r.up} up, ${r.down} down`, 'in how many ticks since then it grew, and shrank')},
+                number('ticks', r => r.up, r => `${r.up} up, ${r.down} down`, 'in how many ticks since then it grew, and shrank'),
                 ...(several ? [{name: 'process', value: r => r.process, text: r => (r.process >= 0 ? processName(model.processes.items[r.process]) : `${r.nProcesses} processes`), title: 'the one with more than 90 % of the growth', class: () => 'name'}] : []),
                 ...(rows.some(r => r.thread) ? [{name: 'thread', value: r => r.thread, text: r => r.thread, title: 'the one with more than 90 % of the allocations since then, by events', class: () => 'name'}] : []),
                 {name: 'line', value: r => r.place, text: r => r.place, class: () => 'name'},
