@@ -484,7 +484,7 @@ void dp_shared_file_set_kinds(uint32_t kinds, int64_t block_rate_ns, bool is_on)
 {
     if (!is_own_header())
         return;
-    dp_store_relaxed(&file.header->block_rate_ns, kinds >> DP_KIND_BLOCK & 1 ? block_rate_ns : 0);
+    dp_store_relaxed(&file.header->block_rate_ns, is_on ? block_rate_ns : 0);
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         file.header->is_on[kind] = kinds >> kind & 1;
     if (is_on || !dp_load_relaxed(&file.header->off_wall_ns))
