@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/task.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -251,7 +252,8 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
         return refuse(err, why, n_why, "its arrays are cut short");
     dp_text_format(dp_symbols_outside.proc, sizeof dp_symbols_outside.proc, "%s", proc);
     dp_symbols_outside.is_on = true;
-    dp_symbols_outside.pid = seen.pid;
+    bool is_here = seen.pid_namespace && seen.pid_namespace == dp_process_pid_namespace();
+    dp_symbols_outside.pid = is_here ? seen.pid : 0;
     dp_task_process = !*proc || !strcmp(proc, "/proc/0") ? -1 : seen.pid; /* -1: its threads cannot be looked at */
     dp_symbols_outside.exe = dp_shared_file_header()->exe;
     dp_symbols_outside.execfn = dp_shared_file_header()->execfn;

@@ -37,8 +37,10 @@ static int open_map(off_t *n_bytes)
 {
     char path[64];
     struct stat st;
-    dp_text_format(path, sizeof path, "/tmp/perf-%d.map",
-                   dp_symbols_outside.is_on ? dp_symbols_outside.pid : (int)getpid());
+    int pid = dp_symbols_outside.is_on ? dp_symbols_outside.pid : (int)getpid();
+    if (!pid)
+        return -1;
+    dp_text_format(path, sizeof path, "/tmp/perf-%d.map", pid);
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -1;
