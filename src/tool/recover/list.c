@@ -149,7 +149,7 @@ static void add_private(struct dp_recover_list *list, int dir, const struct dp_r
         to->begin_wall_ns = started;
         dp_text_format(path, sizeof path, "/proc/%d/comm", (int)p->pid);
         if (p->is_elsewhere)
-            dp_text_format(to->program, sizeof to->program, "a process of another pid namespace,");
+            dp_text_format(to->program, sizeof to->program, "[another pid namespace]");
         else
             dp_io_read_text(path, to->program, sizeof to->program);
         to->program[strcspn(to->program, "\n")] = '\0';

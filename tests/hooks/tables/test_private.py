@@ -108,7 +108,7 @@ def that_one_of_another_pid_namespace_is_named():
         process = start(tables, ['unshare', '-m', '--pid', '--fork', '--kill-child'], 'wait')
         (inner,) = children(process.pid)
         for _ in range(2):
-            assert re.search(r'^ *1 .* are private +a process of another pid namespace, \(No space left on device\)$', ps(inner, tables), re.M)
+            assert re.search(r'^ *1 .* are private +\[another pid namespace\] \(No space left on device\)$', ps(inner, tables), re.M)
         os.kill(inner, signal.SIGKILL)
         process.wait()
 
