@@ -11,8 +11,10 @@
 
 #define DP_TASK_NAME_BYTES 17 /* with its NUL */
 
-/* Of a process that has copied the tables of another one: that process, which a pid of 0 is then; -1: it
- * cannot be seen. Else 0. */
+/*
+ * 0; in a process that has copied the tables of another one the pid of that one, which all calls here then mean by 0;
+ * -1 if that process cannot be seen.
+ */
 extern int32_t dp_task_process __attribute__((visibility("hidden")));
 
 /* Whether the process has no thread with this id any more. */

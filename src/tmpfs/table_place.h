@@ -13,7 +13,7 @@
 #define DP_TABLES_RUN          "run-"    /* a directory in it, before a process id: for programs of one `run --serve` */
 #define DP_TABLES_SERVE_FILE   "serve"   /* in a directory: the program that serves the directory has its lock */
 #define DP_TABLES_CURSORS_FILE "cursors" /* of the cursors of the server (tool/serve/saved.h) */
-#define DP_TABLES_CURSORS_S    86400     /* so long after its last use nobody wants it any more */
+#define DP_TABLES_CURSORS_S    86400     /* it is deleted so long after its last use */
 
 /*
  * Opens the directory. makes: creates its last component with mode 0700 if it is missing. The directory must belong to
@@ -46,7 +46,7 @@ void dp_tables_place_files(int dir, char out[PATH_MAX]);
 
 /*
  * Whether a process that ends is to leave its table: a program has the lock, or the file has a text and was touched
- * within the last hour and less than half of the tmpfs is in use. Else nobody seems to come back, and the tmpfs must
- * not fill. Plain system calls, any thread.
+ * within the last hour and less than half of the tmpfs is in use. Else no server is expected, and the tmpfs must not
+ * fill. Plain system calls, any thread.
  */
 bool dp_tables_place_wants_table(const char *directory);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * books.c - preloaded into servers: whenever a process waits for something or reads from a socket, it makes a few
- * blocks, and counts them in a page of the file $BOOKS, before and after. So a process that is killed has counted what
+ * blocks, and counts them in the file $BOOKS, before and after. So a process that is killed has counted what
  * it did.
  *
  * Each process takes the next row of the file: its pid, the blocks that it began to make, those that it has made.

@@ -264,7 +264,10 @@ static struct dp_query_moment *choose_of(const struct process *p, int which, int
     }
 }
 
-/* The most that a process had in use when its end began. Processes end at different times: these are never added. */
+/*
+ * The most that a process had in use when its end began. Processes end at different times, so the values are not
+ * added.
+ */
 static int64_t most_at_end(const struct dp_query *v, struct dp_query_moments *ms)
 {
     int64_t most = 0;

@@ -163,7 +163,9 @@ int dp_recover_files_write(struct dp_recover *r, const struct dp_recover_table *
     return err ? err : n_files;
 }
 
-/* Whether a temporary file's writer, whose pid its name has, has ended. Where that pid may mean another: after LEFT_S.
+/*
+ * Whether a temporary file's writer, whose pid its name has, has ended. An empty file has no stamp yet; its pid counts
+ * as one of this pid namespace. Where the pid may mean another process, the file is left after LEFT_S.
  */
 static bool is_left(int dir, const char *name, uint64_t pid)
 {

@@ -31,7 +31,7 @@ struct dp_rss {
     int64_t error_bytes;              /* standard deviation of the sampled parts */
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
-    int64_t grown_bytes;              /* of malloc in use, by tables, since the profile; 0: not known */
+    int64_t grown_bytes;              /* of malloc, by tables: in use, less what the profile has; 0: not known */
     bool is_profiled;
     size_t n_profiles;   /* processes that are summed up, each by one profile */
     size_t n_unmeasured; /* processes of which no profile has the resident memory: they are not in the sum */
