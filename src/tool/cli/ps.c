@@ -137,7 +137,7 @@ static int print_directory(struct output *output, const char *directory)
         if (list.at[i].state == DP_RECOVER_LIVES)
             print_process(output, &list, &list.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     for (size_t i = 0; i < list.private.n; i++)
-        if (!dp_recover_find(&list, list.private.at[i].pid))
+        if (dp_recover_is_private(&list, &list.private.at[i]))
             print_private(output, &list.private.at[i], (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     dp_recover_list_fini(&list);
     return 0;

@@ -270,6 +270,12 @@ const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *lis
     return found;
 }
 
+bool dp_recover_is_private(const struct dp_recover_list *list, const struct dp_recover_private *p)
+{
+    const struct dp_recover_table *t = p->is_elsewhere ? NULL : dp_recover_find(list, p->pid);
+    return !t || t->is_elsewhere;
+}
+
 /* The files of processes whose tables lie here were written elsewhere until now. */
 static int settle_files(const char *directory, char *why)
 {

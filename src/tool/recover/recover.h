@@ -75,6 +75,8 @@ void dp_recover_list_fini(struct dp_recover_list *list);
 
 /* The table of the living process with this pid, rather of this pid namespace than of another; NULL: there is none. */
 const struct dp_recover_table *dp_recover_find(const struct dp_recover_list *list, pid_t pid);
+/* Whether its tables are private still: a process of this pid namespace may have executed another program since. */
+bool dp_recover_is_private(const struct dp_recover_list *list, const struct dp_recover_private *);
 
 struct dp_recover;
 /* Starts a reader and copies the tables. NULL: why tells the reason. */

@@ -222,7 +222,7 @@ static void see_private(struct dp_serve_workers *all, const struct dp_recover_li
                         const struct dp_recover_private *p)
 {
     char why[DP_RECOVER_WHY];
-    if (dp_recover_find(list, p->pid)) /* it executed another program since */
+    if (!dp_recover_is_private(list, p))
         return;
     dp_text_format(why, sizeof why, "%s: the tables of %s %d are private memory (%s); it is not served", all->path,
                    p->program, (int)p->pid, strerror(p->err));
