@@ -165,7 +165,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         for arguments, text in ((files, ' at its peak' + when % 3 + ' (of 3 files; it has ended, with 2B in use)'),
                                 (files[:2], ', from its newest file (of 2 files)'),
                                 (['--at', 'end', *files], ' at end' + when % 2),
-                                (['--at', 'last', *files], ' after exit handlers' + when % 3),
+                                (['--at', 'last', *files], ' at the very end' + when % 3),
                                 (['--at', 'last', *files[:2]], ' at last' + when % 2)):
             self.top(*arguments)
             self.assertEqual(self.head[1], 'Type: inuse_space, in use by 1 process' + text, arguments)

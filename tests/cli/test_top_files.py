@@ -102,6 +102,16 @@ class TopFiles(TopCase):
             self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('80B', '80B')})
             self.assertIn('Type: alloc_space, summed over 8 files', self.head)
 
+    def test_the_last_file_of_a_killed_process_is_a_tick_as_others_are(self):
+        for i, mark in enumerate((['#ended', '#killed', '#tables'], ['#ended', '#exit'])):  # by a signal that no handler sees, and by another
+            files = self.ticks(20 + i, 10, 90, 4, 190, marks=[None, None, None, mark])
+            for order in files, files[::-1]:
+                self.assertEqual(self.in_use(*order), {'f': '190B'})
+                self.assertIn('it has ended, with 190B in use)', self.head[1])
+                self.assertEqual(self.in_use('--at', 'end', *order), {'f': '190B'})
+                self.assertIn('10B -> 190B in all', self.run_it('growth', *order).decode())
+                self.assertIn('190B in use, 4 files', self.run_it('leaks', *order).decode())
+
     def test_two_runs_one_after_the_other_are_never_added(self):
         files = self.ticks(7, 10, 40, 30, 1) + self.ticks(8, 30, 35, 32, 2, start=4)
         for order in files, files[::-1]:

@@ -172,6 +172,8 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     dp_heap_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_agent_tick_set_last(true);
+    if (!ordinary && !dp_load_relaxed(&process_exit.begun)) /* a signal: no handler of exit has freed anything */
+        dp_agent_tick_set_exit(true);
     if (!ordinary)
         dp_log_bypass(true);
     if (!ordinary && inside_malloc)
@@ -186,6 +188,7 @@ static void deliver(bool ordinary, int64_t deadline_ns)
         dp_shared_file_set_end(dp_agent_tick_late_samples() != 0);
     if (!ordinary)
         dp_log_bypass(false);
+    dp_agent_tick_set_exit(false);
     deltaprof_guard_exit(kept);
 }
 

@@ -41,11 +41,11 @@ static int write_once(struct dp_consumer *c, unsigned flags, deltaprof_write_fn 
                       struct deltaprof_outside_profile *profile)
 {
     struct dp_profile_info info = {.inuse_bytes = -1};
-    unsigned how = DP_WRITE_TABLES | (flags & DELTAPROF_OUTSIDE_KILLED ? DP_WRITE_ENDED | DP_WRITE_KILLED : 0u) |
-                   (flags & DELTAPROF_OUTSIDE_ENDED ? DP_WRITE_ENDED : 0u) |
-                   (flags & DELTAPROF_OUTSIDE_SKIP_EMPTY ? DP_WRITE_SKIP_EMPTY : 0u) |
-                   (flags & DELTAPROF_OUTSIDE_RAW ? DP_WRITE_RAW : 0u) |
-                   (flags & DELTAPROF_OUTSIDE_OWN ? DP_WRITE_OWN : 0u);
+    unsigned how =
+        DP_WRITE_TABLES | (flags & DELTAPROF_OUTSIDE_KILLED ? DP_WRITE_ENDED | DP_WRITE_KILLED | DP_WRITE_EXIT : 0u) |
+        (flags & DELTAPROF_OUTSIDE_ENDED ? DP_WRITE_ENDED : 0u) |
+        (flags & DELTAPROF_OUTSIDE_SKIP_EMPTY ? DP_WRITE_SKIP_EMPTY : 0u) |
+        (flags & DELTAPROF_OUTSIDE_RAW ? DP_WRITE_RAW : 0u) | (flags & DELTAPROF_OUTSIDE_OWN ? DP_WRITE_OWN : 0u);
     int err = dp_consumer_write(c, how, fn, ctx, &info);
     if (err == 0)
         dp_consumer_commit(c);

@@ -242,8 +242,11 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
         return status;
     bool is_exit = dp_model_merge_says(&newest->decode, DP_COMMENT_EXIT);
     process->ended = is_exit || dp_model_merge_says(&newest->decode, DP_COMMENT_ENDED);
-    process->at_exit = is_exit;
-    for (size_t i = 1; !is_exit && process->ended && i < n && i < END_FILES_MAX && !status; i++) {
+    process->was_killed = dp_model_merge_says(&newest->decode, DP_COMMENT_KILLED) ||
+                          (is_exit && dp_model_merge_says(&newest->decode, DP_COMMENT_ENDED));
+    process->at_exit = is_exit && !process->was_killed;
+    for (size_t i = 1; !is_exit && !process->was_killed && process->ended && i < n && i < END_FILES_MAX && !status;
+         i++) {
         status = dp_query_read_file(v->verb, names[i].file, v->limit_bytes, source);
         if (!status && dp_model_merge_says(&source->decode, DP_COMMENT_EXIT)) {
             process->n_after = (uint32_t)i;
@@ -292,7 +295,7 @@ static int read_process(struct dp_leaks_series *s, const struct dp_query_file *n
     dp_vec_clear(&s->curve_of);
     if (!status)
         status = read_end(v, names, n, &newest, &source, process);
-    size_t n_ticks = status ? n : n - process->ended - process->n_after;
+    size_t n_ticks = status ? n : n - (process->ended && !process->was_killed) - process->n_after;
     for (size_t i = 0; i < n && !status; i++) { /* the oldest first */
         const char *path = names[n - 1 - i].file;
         struct dp_decode_error error;

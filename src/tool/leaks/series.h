@@ -17,6 +17,7 @@ struct dp_leaks_process {
     size_t first_curve;             /* of its curves, which stand beside each other */
     bool ended;                     /* there is a file that was written at its end */
     bool at_exit;                   /* one of them before its destructors */
+    bool was_killed;                /* by a signal: that file is a tick as others are */
     int64_t life_ns;                /* until that file; 0: there is none */
     uint32_t n_after;               /* files after that one */
     int64_t rate;                   /* mean bytes between samples */

@@ -9,7 +9,7 @@
  * not work any more, or which lost more than half; and the point before these, in which it worked and the teardown may
  * have begun, if that lost a tenth. In all, more than half is lost until the end of the process, whose value is known
  * too. If the program still worked in them, and a fall like it came earlier in the run, that is how the program works,
- * and no teardown.
+ * and no teardown. A process that was killed had none.
  *
  * The rule is applied twice: by the sum of all stacks, to the process; and by each stack, as a program may free one
  * table at its end and leave others.
@@ -41,7 +41,7 @@ struct dp_leaks_process dp_leaks_teardown_skip(const struct dp_leaks_process *p,
     struct dp_leaks_process before = *p;
     size_t n = p->n_points, first = n;
     double work = 0, no_work = 0;
-    if (!p->ended || n <= POINTS_LEFT)
+    if (!p->ended || p->was_killed || n <= POINTS_LEFT)
         return before;
     for (size_t i = 0; i < n; i++)
         no_work += WORK * p->work[i];

@@ -90,7 +90,7 @@ static void print_processes(const struct dp_query *v)
     else if (ms->which == DP_QUERY_AT_TIME && *when)
         printf("%sat %s, by files until %s", gap, v->at_text, when);
     else if (ms->which == DP_QUERY_AT_LAST && ms->n_ended)
-        printf("%safter exit handlers%s%s", gap, *when ? ", " : "", when);
+        printf("%sat the very end%s%s", gap, *when ? ", " : "", when);
     else
         printf("%sat %s%s%s", gap, v->at_text, *when ? ", " : "", when);
     if (v->merge.n_without)

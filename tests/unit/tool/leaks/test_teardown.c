@@ -95,7 +95,9 @@ TEST(teardown_begins_where_the_work_ended)
         struct dp_leaks_process p = {.n_points = runs[i].n, .ended = true};
         memcpy(p.work, runs[i].work, sizeof runs[i].work);
         assert_int_equal(dp_leaks_teardown_skip(&p, runs[i].bytes, runs[i].end).n_points, runs[i].n_left);
-        p.ended = false;
+        p.was_killed = true;
+        assert_int_equal(dp_leaks_teardown_skip(&p, runs[i].bytes, runs[i].end).n_points, runs[i].n);
+        p.ended = p.was_killed = false;
         assert_int_equal(dp_leaks_teardown_skip(&p, runs[i].bytes, runs[i].end).n_points, runs[i].n);
     }
 }
