@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stdout = open_memstream(&text, &n_text);
     stderr = open_memstream(&why, &n_why);
     CHECK(stdout && stderr);
-    optind = 0; /* getopt starts anew */
+    optind = 0;                                                /* getopt starts anew */
     int status = dp_query_end_command(dp_cli_top(argc, argv)); /* as main.c */
     fclose(stdout);
     fclose(stderr);
