@@ -9,9 +9,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
-static struct CMUnitTest unit_tests[64];
+enum { UNIT_TESTS = 64 };
+static struct CMUnitTest unit_tests[UNIT_TESTS];
 static size_t n_unit_tests;
 
 /* For a program that does something before or after its tests. */
@@ -25,6 +27,8 @@ static inline int run_unit(int (*setup)(void **), int (*teardown)(void **))
     static void name(void **state);                                                                   \
     static void __attribute__((constructor(1000 + __LINE__))) add_##name(void)                        \
     {                                                                                                 \
+        if (n_unit_tests == UNIT_TESTS)                                                               \
+            abort();                                                                                  \
         unit_tests[n_unit_tests++] = (struct CMUnitTest){#name, name, its_setup, its_teardown, NULL}; \
     }                                                                                                 \
     static void name(void **state)
