@@ -93,6 +93,17 @@ static void add_rest(dp_cpu_slot slot, int32_t tid, int64_t clock_ns, uint32_t f
         dp_cpu_add_synthetic(frame, labels, ns, tid, clock_ns);
 }
 
+/*
+ * Whether the program blocks the signal in a thread. [SAMPLED] A handler that runs while the mask is read either runs
+ * before or after that, too, or has given time to a row meanwhile.
+ */
+static bool is_masked(const struct dp_cpu_thread *thread, int32_t tid, int64_t credited_ns)
+{
+    return tid != watch.blocked_tid && !dp_load_acquire(&thread->is_sampled) &&
+           dp_cpu_proc_is_masked(tid, dp_load_relaxed(&dp_cpu_state.sig)) && !dp_load_acquire(&thread->is_sampled) &&
+           dp_load_relaxed(&thread->credited_ns) == credited_ns;
+}
+
 /* Returns what no row has of the thread's clock; 0 too if the thread is gone. */
 static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
 {
@@ -103,11 +114,8 @@ static int64_t settle_thread(dp_cpu_slot slot, int32_t tid, bool all)
         return 0;
     uint32_t frame = dp_cpu_rest_of(slot);
     if (!all && frame == DP_FRAME_BETWEEN) {
-        int sig = dp_load_relaxed(&dp_cpu_state.sig);
-        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || tid == watch.blocked_tid ||
-            !dp_cpu_proc_is_masked(tid, sig) || dp_load_acquire(&thread->is_sampled) ||
-            dp_load_relaxed(&thread->credited_ns) != credited_ns)
-            return rest_ns; /* [SAMPLED] */
+        if (rest_ns < 2 * dp_load_relaxed(&dp_cpu_state.period_ns) + LATE_NS || !is_masked(thread, tid, credited_ns))
+            return rest_ns;
         dp_store_relaxed(&thread->no_stack, DP_FRAME_MASKED);
         frame = DP_FRAME_MASKED;
     }
