@@ -200,7 +200,8 @@ static void take_columns(const uint32_t n[DP_ARRAYS])
         for (unsigned which = 0; which < 2; which++)
             if (seen.columns[which][kind].n > n[DP_ARRAY_COLUMNS + 2 * kind + which] ||
                 !is_within(seen.columns[which][kind].wall_ns, 0, TIME_MOST) ||
-                !is_within(seen.columns[which][kind].mono_ns, 0, TIME_MOST))
+                !is_within(seen.columns[which][kind].mono_ns, 0, TIME_MOST) ||
+                !is_within(seen.columns[which][kind].off_ns, 0, TIME_MOST))
                 seen.columns[which][kind] = (struct dp_tables_file_column){0};
         if (dp_load_relaxed(&seen.current[kind]) > 2)
             dp_store_relaxed(&seen.current[kind], 0);
@@ -263,7 +264,9 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
     int64_t end_ns = take_times(fd, !*proc), block_rate_ns = dp_load_relaxed(&seen.block_rate_ns);
     dp_wait_adopt(is_within(block_rate_ns, 0, TIME_MOST) ? block_rate_ns : 0, end_ns);
     for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        dp_report_recorded_adopt(kind, dp_load_relaxed(&seen.off[kind]));
+        dp_report_recorded_adopt(kind, is_within(dp_load_relaxed(&seen.off[kind]), -TIME_MOST, TIME_MOST)
+                                           ? dp_load_relaxed(&seen.off[kind])
+                                           : 0);
     dp_heap_tune(seen.heap_rate);
     dp_record_adopt(seen.epoch);
     dp_heap_inherited_adopt(n[DP_ARRAY_FREED] < dp_table_most(DP_KIND_HEAP) ? n[DP_ARRAY_FREED] : 0);
