@@ -6,7 +6,8 @@
  *     #ended                           the process ends with this profile
  *     #killed                          it was killed: another process found this in its tables
  *     #tables                          another process made it from the tables: it tells no #stuck and no #Rss
- *     #exit                            the process begins to end: none of its handlers has run
+ *     #exit                            the process begins to end: none of its handlers has run; with #ended: a signal
+ *                                      ended it, and none will run
  *     #peak                            more is in use than in any earlier profile of the process
  *     #PeakAt=1700000000000000000      what is in use is that of this earlier moment, ns of Unix time: of a peak
  *     #stuck 12345 deadlock of 2 threads: ...   a wait under way, milliseconds after its begin (host/locks/alarm.h)

@@ -242,8 +242,7 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
         return status;
     bool is_exit = dp_model_merge_says(&newest->decode, DP_COMMENT_EXIT);
     process->ended = is_exit || dp_model_merge_says(&newest->decode, DP_COMMENT_ENDED);
-    process->was_killed = dp_model_merge_says(&newest->decode, DP_COMMENT_KILLED) ||
-                          (is_exit && dp_model_merge_says(&newest->decode, DP_COMMENT_ENDED));
+    process->was_killed = dp_model_merge_was_killed(&newest->decode);
     process->at_exit = is_exit && !process->was_killed;
     for (size_t i = 1; !is_exit && !process->was_killed && process->ended && i < n && i < END_FILES_MAX && !status;
          i++) {

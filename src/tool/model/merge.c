@@ -97,6 +97,12 @@ bool dp_model_merge_says(const struct dp_decode *d, const char *comment)
     return false;
 }
 
+bool dp_model_merge_was_killed(const struct dp_decode *d)
+{
+    return dp_model_merge_says(d, DP_COMMENT_KILLED) ||
+           (dp_model_merge_says(d, DP_COMMENT_ENDED) && dp_model_merge_says(d, DP_COMMENT_EXIT));
+}
+
 int64_t dp_model_merge_number(const struct dp_decode *d, const char *begin, int64_t none)
 {
     int64_t number;

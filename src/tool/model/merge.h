@@ -69,6 +69,8 @@ int64_t dp_model_merge_covered_ns(struct dp_model_merge *);
 bool dp_model_merge_is_state(const struct dp_model_merge *, size_t type);
 /* Whether a profile has this comment: DP_COMMENT_ENDED, for example. */
 bool dp_model_merge_says(const struct dp_decode *, const char *comment);
+/* Whether the profile is the last one of a process that a signal ended: no exit handler or destructor has run. */
+bool dp_model_merge_was_killed(const struct dp_decode *);
 /* The number behind `begin`, which is all of a comment of the profile; `none`: it has no such comment. */
 int64_t dp_model_merge_number(const struct dp_decode *, const char *begin, int64_t none);
 /* Whether a row of the model is memory that a forked process shares with its parent. */

@@ -80,7 +80,7 @@ static int read_plain(const struct dp_decode *d, struct dp_query_moment *to, str
     if (__builtin_add_overflow(d->time_ns, d->duration_ns, &moment->time_ns)) /* in-use values are those at the end */
         moment->time_ns = d->time_ns;
     moment->duration_ns = d->duration_ns;
-    moment->is_exit = dp_model_merge_says(d, DP_COMMENT_EXIT) || dp_model_merge_says(d, DP_COMMENT_KILLED);
+    moment->is_exit = dp_model_merge_says(d, DP_COMMENT_EXIT) || dp_model_merge_was_killed(d);
     moment->ended = dp_model_merge_says(d, DP_COMMENT_ENDED);
     take_time_of_state(d, moment);
     return sum_bytes(d, moment, error);
