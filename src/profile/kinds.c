@@ -157,8 +157,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .has_locks = true,
             .has_durations = true,
             .absence = {"deltaprof run writes some when threads wait for locks",
-                        "threads waited, but no holder has released a lock; top --kind block shows the waits, summary "
-                        "deadlocks",
+                        "threads waited, but no holder has released a lock; top --kind block shows the waits, and "
+                        "summary names deadlocks",
                         DP_KIND_BLOCK},
             .endpoints =
                 {

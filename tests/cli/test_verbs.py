@@ -212,7 +212,7 @@ class Verbs(Case):
         self.file('d/a.1.0001.block.pb.gz', [(['f'], [1, 1])], MUTEX)
         self.run_it('waits', self.dir.name + '/d', status=1)
         self.assertEqual(self.error, f'deltaprof waits: {self.dir.name}/d: no chain profile; there are: block (threads waited, but no holder has released a lock; '
-                         'top --kind block shows the waits, summary deadlocks)\n')
+                         'top --kind block shows the waits, and summary names deadlocks)\n')
 
     def test_waits_says_that_a_directory_has_no_lock_profiles(self):
         self.file('d/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
