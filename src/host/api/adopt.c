@@ -263,10 +263,10 @@ int dp_outside_adopt(int fd, const char *proc, char *why, size_t n_why)
     take_columns(n);
     int64_t end_ns = take_times(fd, !*proc), block_rate_ns = dp_load_relaxed(&seen.block_rate_ns);
     dp_wait_adopt(is_within(block_rate_ns, 0, TIME_MOST) ? block_rate_ns : 0, end_ns);
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        dp_report_recorded_adopt(kind, is_within(dp_load_relaxed(&seen.off[kind]), -TIME_MOST, TIME_MOST)
-                                           ? dp_load_relaxed(&seen.off[kind])
-                                           : 0);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        int64_t off = dp_load_relaxed(&seen.off[kind]);
+        dp_report_recorded_adopt(kind, is_within(off, -TIME_MOST, TIME_MOST) ? off : 0);
+    }
     dp_heap_tune(seen.heap_rate);
     dp_record_adopt(seen.epoch);
     dp_heap_inherited_adopt(n[DP_ARRAY_FREED] < dp_table_most(DP_KIND_HEAP) ? n[DP_ARRAY_FREED] : 0);

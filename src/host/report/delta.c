@@ -57,9 +57,9 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
     in_v = in_n ? in_v : 0;
     if (__builtin_expect(!(n | v | in_n | in_v), 1))
         return false;
-    bool is_growing = !has_levels; /* but a process may be killed in a wait that a file has up to a later time */
-    row->values[0] = is_growing && n < 0 ? 0 : n;
-    row->values[1] = is_growing && v < 0 ? 0 : v;
+    /* A file may have a wait up to a later time than the tables of a process that was killed in it: nothing is new. */
+    row->values[0] = !has_levels && n < 0 ? 0 : n;
+    row->values[1] = !has_levels && v < 0 ? 0 : v;
     row->values[2] = in_n;
     row->values[3] = in_v;
     return true;
