@@ -68,7 +68,7 @@ int dp_process_threads(void);
  */
 int dp_process_open(const char *file);
 
-/* The inode of this process's pid namespace; 0: not known. Keeps errno only if it is known. */
+/* The inode of this process's pid namespace; 0: not known, and errno says why. */
 uint64_t dp_process_pid_namespace(void);
 /* The number that a process has in its own pid namespace; pid: not known. */
 pid_t dp_process_inner_pid(pid_t pid);

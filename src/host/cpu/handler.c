@@ -209,7 +209,7 @@ void dp_cpu_handle(const siginfo_t *info, void *context)
         struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
         dp_store_relaxed(&thread->is_sampled, 1);
         sample(slot, serial, info->si_overrun, context);
-        dp_store_release(&thread->is_sampled, 0); /* [SAMPLED] who sees it sees what the sample credited */
+        dp_store_release(&thread->is_sampled, 0); /* [SAMPLED] a thread that reads 0 also reads the credited time */
     }
     errno = saved;
 }

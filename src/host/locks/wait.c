@@ -288,7 +288,7 @@ bool dp_wait_event_share(int64_t owed_ns, bool is_gil, struct dp_wait_share *sha
     return share->n != 0;
 }
 
-/* Of the process whose tables were copied. */
+/* In a process that has copied the tables of another one: that one's block_rate, and when it ended, 0: it lives. */
 static struct {
     int64_t block_rate_ns, end_ns;
 } adopted;

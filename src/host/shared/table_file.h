@@ -31,8 +31,10 @@ struct dp_shared_content {
  */
 bool dp_shared_file_make(uint32_t epoch, const struct dp_shared_content *contents, size_t n_contents);
 
-/* In a forked child whose tables are private memory, as its parent's are: makes the file that says so. Context: as
- * make. */
+/*
+ * In a forked child: if the parent's tables are private memory, so are the child's. Makes the file that says this of
+ * the child. Context: as make.
+ */
 void dp_shared_file_mark_child(uint32_t epoch);
 /* Whether this process or the one that forked it made such a file. */
 bool dp_shared_file_has_mark(void);

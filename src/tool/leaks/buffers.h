@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tool/leaks/buffers.h - curves of blocks that become larger, not more: tables, strings and arrays that are appended
- * to. */
+/*
+ * tool/leaks/buffers.h - curves of blocks that become larger, not more: tables, strings and arrays that are appended
+ * to.
+ */
 #pragma once
 
 #include "tool/leaks/series.h"

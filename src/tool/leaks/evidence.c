@@ -130,9 +130,8 @@ static void fill_window(const struct judged *j, const struct dp_leaks_clock *k, 
 }
 
 /*
- * Whether it is not sure that growth has ended, or never was, whatever share it has in the growth of the process. It is
- * sure only where the order of frees explains the curve, or a leak would be seen: else a load that seems higher may
- * hide it.
+ * Whether the stack may still grow. That is excluded only where the order of frees explains the curve, or where a leak
+ * of the stack would be seen; otherwise a load that seems to rise may hide one.
  */
 static bool may_go_on(const struct judged *j, const struct dp_leaks_likelihoods *l)
 {

@@ -336,7 +336,7 @@ TEST(the_profilers_own_work_in_a_thread_is_not_taken_for_a_blocked_signal)
     assert_int_equal(dp_load_relaxed(&thread->no_stack), 0);
 }
 
-/* A look blocks the signal in the thread that makes it: of that thread it cannot tell who blocks it. */
+/* A thread blocks the signal while it looks at the others, so its own mask does not tell what the program does. */
 TEST(a_thread_that_looks_does_not_block_the_signal)
 {
     begin_run();

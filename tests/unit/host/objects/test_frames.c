@@ -303,7 +303,7 @@ TEST(a_plugin_that_comes_at_ever_other_addresses_is_still_walked)
         dp_objects_unload_begin();
         dlclose(library);
         dp_objects_unload_end();
-        if (id) /* it cannot come back there, unless somebody was faster */
+        if (id) /* takes the place, so that the library is loaded elsewhere next time */
             mmap(start, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     }
     assert_true(was_known);
